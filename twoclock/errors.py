@@ -1,0 +1,90 @@
+"""One class per kind of mistake; every message says what, where, got, rule and remedy in one line.
+
+Nothing here prints: only `twoclock.cli` turns an error into a line on stderr and an exit code.
+"""
+
+from __future__ import annotations
+
+
+class TwoclockError(Exception):
+    """Base of every error that a user can cause and mend; shown without a traceback."""
+
+
+class SourceError(TwoclockError):
+    """A file cannot be read as a run log: unknown format, damaged, forbidden or too large.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, the rule and the remedy.
+    where : str, optional
+        The file, with a line where one is known (``logs/a.jsonl line 3``).
+
+    Examples
+    --------
+    >>> str(SourceError("no rows", where="a/metrics.csv"))
+    'a/metrics.csv: no rows'
+    """
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        self.where = where
+        self.reason = message
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class MissingFacts(SourceError):
+    """The log is readable but does not tell a fact that counting needs (batch size, key, unit).
+
+    Parameters
+    ----------
+    message : str
+        What is missing and which option or `runs.yaml` field gives it.
+    where : str, optional
+        The file.
+    facts : tuple of str, optional
+        Names of the missing `runs` columns (``("batch_size",)``).
+    """
+
+    def __init__(self, message: str, *, where: str = "", facts: tuple[str, ...] = ()) -> None:
+        self.facts = facts
+        super().__init__(message, where=where)
+
+
+class NoUsableRuns(TwoclockError):
+    """Nothing that was given can be analysed; carries what was refused, so that nothing is lost.
+
+    Parameters
+    ----------
+    message : str
+        One line.
+    refused : tuple of (str, str), optional
+        Path and reason of everything refused.
+    """
+
+    def __init__(self, message: str, *, refused: tuple[tuple[str, str], ...] = ()) -> None:
+        self.refused = refused
+        super().__init__(message)
+
+
+class TableError(TwoclockError):
+    """A table breaks the schema: a missing column, a wrong type, an impossible value."""
+
+
+class SettingsError(TwoclockError, ValueError):
+    """An option or settings file has an unknown name or a value outside its range."""
+
+
+class TargetError(TwoclockError):
+    """A target cannot be used: off the scale, met by the base policy, or never validated."""
+
+
+class FitError(TwoclockError):
+    """A fit was asked for that cannot be set up (not the same as *not identified*, a result)."""
+
+
+class LogFormatError(TwoclockError):
+    """The run-log writer was asked to write something the log format does not allow."""
+
+
+class TrainingError(TwoclockError):
+    """The bundled trainer was asked for an impossible run or found a damaged checkpoint."""
