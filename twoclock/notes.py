@@ -1,0 +1,74 @@
+"""Named remarks: what was repaired, doubted or refused, so that nothing happens silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Note:
+    """One warning: a slug that never changes, and a sentence for people.
+
+    Parameters
+    ----------
+    code : str
+        Slug (``"confounded_with_B"``), stable over versions.
+    message : str
+        One line: what, where, how many, what to do.
+    runs : tuple of str
+        The run_ids that it is about; empty when it is about all.
+    where : str
+        File, with a line where one is known.
+    count : int
+        How often the same thing happened there.
+
+    Examples
+    --------
+    >>> Note("cut_line", "last line is cut", runs=("a",), where="a.jsonl line 3").to_dict()["code"]
+    'cut_line'
+    """
+
+    code: str
+    message: str
+    runs: tuple[str, ...] = ()
+    where: str = ""
+    count: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the ``warnings`` list."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "runs": list(self.runs),
+            "where": self.where,
+            "count": self.count,
+        }
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A file or run that was not used, and why.
+
+    Parameters
+    ----------
+    path : str
+        The file or folder.
+    reason : str
+        One line with the remedy.
+    facts : tuple of str
+        `runs` columns whose absence is the reason (``("batch_size",)``); empty otherwise.
+
+    Examples
+    --------
+    >>> Refusal("a.json", "batch size is not logged; give --batch-size", ("batch_size",)).to_dict()
+    {'path': 'a.json', 'reason': 'batch size is not logged; give --batch-size'}
+    """
+
+    path: str
+    reason: str
+    facts: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of ``runs.refused``."""
+        return {"path": self.path, "reason": self.reason}
