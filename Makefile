@@ -1,0 +1,64 @@
+# twoclock: every task of the project is a target here; CI calls only these.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo install check format test smoke bench figures golden docs wheel all clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/base.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[dev]"
+	@touch $@ $(VENV)/base.stamp
+
+demo: $(VENV)/base.stamp ## fit both clocks on the shipped sweeps (installs without torch)
+	$(BIN)/twoclock fit data/learning data/failure --out report
+
+install: $(VENV)/dev.stamp ## virtual environment with everything that tests need
+
+check: install ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install ## format the code
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+test: install ## all tests and doctests
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup
+
+smoke: install ## train tiny runs, log them, fit them
+	$(BIN)/python -m pytest -q tests/test_end_to_end.py
+
+bench: install ## speed, as ratios measured in one run
+	$(BIN)/python -m tests.benchmarks
+
+golden: install ## redraw the reference images of tests/golden
+	$(BIN)/python -m tests.golden.redraw
+
+figures: $(VENV)/base.stamp ## redraw the README's picture from the shipped sweeps
+	$(BIN)/python -m tests.readme_figure
+
+docs: install ## rewrite the generated parts of the README
+	$(BIN)/python -m tests.readme_docs
+
+wheel: $(BIN)/python ## build the wheel into dist/
+	$(PIP) build
+	$(BIN)/python -m build --wheel --outdir dist .
+
+all: check test smoke ## everything CI runs but the wheel
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) build dist report .pytest_cache .mypy_cache .ruff_cache .hypothesis
