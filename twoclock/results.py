@@ -272,11 +272,11 @@ class ClockFit:
     influence : tuple of Influence
         Leave-one-batch-size-out, then leave-one-run-out.
     sensitivity : dict of str to (float or None)
-        The exponent under other choices (``crossing_first``, ``sigma_loglinear``, ``all_cells``, ...).
+        The exponent under other choices (``crossing_first``, ``all_cells``, ...).
     notes : tuple of Note
         Warnings about this fit.
     events : DataFrame
-        The events table rows of this stratum, used or not (column ``used``: bool; ``why_not``: str).
+        The rows of this stratum, used or not (columns ``used``: bool, ``why_not``: str).
     center : float
         Mean log B of the fitted runs.
     covariance : ndarray, shape (p, p) or None
@@ -473,7 +473,7 @@ class FitRef:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Is the exponent equivalent to zero within a margin? (two one-sided tests)
+    """Verdict of two one-sided tests: is the exponent zero within a margin.
 
     Parameters
     ----------
