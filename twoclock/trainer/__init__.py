@@ -1,0 +1,28 @@
+"""The bundled trainer: GRPO on a small transformer, many seeds and learning rates at once.
+
+It makes real runs in the native log format within minutes on a CPU, to test the two clocks on.
+It is not for large models, and imports nothing of the analysis.
+"""
+
+from twoclock.trainer.loop import Progress, train
+from twoclock.trainer.settings import TrainSettings
+from twoclock.trainer.sweep import SweepSettings, load_sweep, run_sweep
+
+__all__ = ["TINY", "Progress", "SweepSettings", "TrainSettings", "load_sweep", "run_sweep", "train"]
+
+TINY = SweepSettings(
+    batch_sizes=(64, 128, 256),
+    base_lrs=(1e-3,),
+    seeds=(0, 1, 2),
+    responses=(4096,),
+    shared={
+        "task": "sorting",
+        "digits": 3,
+        "noise": 0.3,
+        "base_steps": 300,
+        "width": 16,
+        "layers": 1,
+        "eval_every": 256,
+    },
+)
+"""A sweep of nine runs that takes seconds on one core, for end-to-end tests."""

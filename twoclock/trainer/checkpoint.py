@@ -1,0 +1,63 @@
+"""Save and restore a crew so that it goes on bit for bit; files are read without pickled code."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from twoclock.errors import TrainingError
+from twoclock.trainer.crew import Crew
+
+
+def save(crew: Crew, path: Path, ids: list[str]) -> None:
+    """Write the state of `crew`, whose members are called `ids`, replacing `path` at once."""
+    state = {
+        "ids": ids,
+        "theta": crew.theta,
+        "mean": crew.adam.mean,
+        "square": crew.adam.square,
+        "steps": crew.adam.steps,
+        "generators": torch.stack([g.get_state() for g in crew.generators]),  # (M, state bytes)
+        "bad_rollouts": crew.bad_rollouts,
+        "rollout": crew.rollout,
+        "seconds": crew.seconds,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    torch.save(state, temporary)
+    temporary.replace(path)
+
+
+def saved_ids(path: Path) -> set[str]:
+    """Return the members in the checkpoint `path`; none when there is no file."""
+    return set(_read(path)["ids"]) if path.exists() else set()
+
+
+def load(crew: Crew, path: Path, ids: list[str]) -> None:
+    """Restore the members `ids`, in this order, from the checkpoint `path` into `crew`."""
+    state = _read(path)
+    rows = [state["ids"].index(name) for name in ids]
+    crew.theta = state["theta"][rows].clone()
+    crew.adam.mean, crew.adam.square = state["mean"][rows].clone(), state["square"][rows].clone()
+    crew.adam.steps = state["steps"]
+    for generator, row in zip(crew.generators, rows, strict=True):
+        generator.set_state(state["generators"][row])
+    crew.bad_rollouts = [state["bad_rollouts"][row] for row in rows]
+    crew.rollout, crew.seconds = state["rollout"], state["seconds"]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        state = torch.load(path, weights_only=True)
+        missing = {"ids", "theta", "mean", "square", "steps", "generators"} - set(state)
+    except (OSError, RuntimeError, EOFError, TypeError, pickle.UnpicklingError) as err:
+        msg = f"{path}: damaged checkpoint; delete it to start again"
+        raise TrainingError(msg) from err
+    if missing:
+        msg = f"{path}: checkpoint lacks {sorted(missing)[0]!r}; delete it to start again"
+        raise TrainingError(msg)
+    return dict(state)

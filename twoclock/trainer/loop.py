@@ -1,0 +1,253 @@
+"""Train members and log them: rollouts, validations, checkpoints, the end of each run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from twoclock.errors import TrainingError
+from twoclock.runlog import RunLog, create_run, read_header, resume_run
+from twoclock.trainer.base import base_policy
+from twoclock.trainer.checkpoint import load, save, saved_ids
+from twoclock.trainer.crew import Crew, RolloutReport, check_members
+from twoclock.trainer.settings import TrainSettings
+
+PATIENCE = 3
+"""A run whose loss or gradient was not finite in so many rollouts running is stopped."""
+
+CHECKPOINT_RESPONSES = 16_384
+"""Responses per member between checkpoints (at least one rollout)."""
+
+
+class Progress(Protocol):
+    """Called now and then with work done, work in all (responses), and what is being done."""
+
+    def __call__(self, done: int, total: int, text: str) -> None:
+        """Show progress."""
+
+
+def train(
+    members: Sequence[TrainSettings],
+    out: Path,
+    *,
+    progress: Progress | None = None,
+    resume: bool = True,
+    cache: Path | None = None,
+    compress: bool = True,
+) -> list[Path]:
+    """Train runs that differ in seed, base learning rate and length only, all at once.
+
+    Parameters
+    ----------
+    members : sequence of TrainSettings
+        The runs.
+    out : Path
+        Each run is written to ``out/RUN_ID``.
+    progress : Progress, optional
+        Called after each rollout.
+    resume : bool
+        Leave finished runs alone and continue unfinished ones from their last checkpoint; else an
+        existing run is an error.
+    cache : Path, optional
+        Folder of base policies and checkpoints; default ``out/.cache``.
+    compress : bool
+        Write `metrics.jsonl.gz` when a run ends.
+
+    Returns
+    -------
+    list of Path
+        The runs' folders, in the order of `members`.
+
+    Raises
+    ------
+    TrainingError
+        The members cannot train together, or a folder holds a run with other settings.
+    """
+    check_members(members)
+    torch.set_flush_denormal(True)  # vanishing second moments would make Adam thirty times slower
+    cache = cache or out / ".cache"
+    pending = [m for m in members if not (resume and is_finished(m, out))]
+    point = cache / f"crew-{_sha(members[0].common())[:16]}.pt"
+    known = saved_ids(point) if resume else set()
+    total = sum(m.rollouts * m.batch_size for m in members)
+    done = total - sum(m.rollouts * m.batch_size for m in pending)
+    for saved in (True, False):
+        part = [m for m in pending if (settings_sha(m) in known) is saved]
+        if part:
+            crew = Crew(part, base_policy(part[0], cache))
+            if saved:
+                load(crew, point, [settings_sha(m) for m in part])
+            _Session(crew, out, point, compress, resume).run(progress, done, total)
+            done += sum(m.rollouts * m.batch_size for m in part)
+    torch.set_flush_denormal(False)
+    return [out / m.run_id for m in members]
+
+
+class _Session:
+    """A crew with its open logs."""
+
+    def __init__(self, crew: Crew, out: Path, point: Path, compress: bool, resume: bool) -> None:
+        self.crew, self.point, self.compress = crew, point, compress
+        self.logs: list[RunLog] = []
+        for m in crew.members:
+            if crew.rollout:
+                self.logs.append(resume_run(out / m.run_id, rollout=crew.rollout))
+            else:
+                self.logs.append(create_run(out / m.run_id, run_row(m), replace=resume))
+        every = CHECKPOINT_RESPONSES // crew.common.batch_size
+        self.checkpoint_rollouts = max(1, every)
+
+    def run(self, progress: Progress | None, done: int, total: int) -> None:
+        """Train until every member has ended."""
+        crew = self.crew
+        if crew.rollout == 0:
+            self._validate()
+        while crew.members:
+            report = crew.advance()
+            for log, row in zip(self.logs, train_rows(crew, report), strict=True):
+                log.train(row)
+            ends = [_ending(m, crew, i) for i, m in enumerate(crew.members)]
+            if crew.rollout % crew.common.eval_rollouts == 0 or any(ends):
+                self._validate()
+            done += crew.common.batch_size * len(crew.members)
+            if any(ends):
+                self._dismiss(ends)
+            for log in self.logs:
+                log.flush()
+            if crew.members and crew.rollout % self.checkpoint_rollouts == 0:
+                save(crew, self.point, [settings_sha(m) for m in crew.members])
+            if progress is not None:
+                text = f"B={crew.common.batch_size}, {len(crew.members)} runs"
+                progress(done, total, text)
+        self.point.unlink(missing_ok=True)
+
+    def _validate(self) -> None:
+        accuracies, seconds = self.crew.validate()
+        for log, accuracy in zip(self.logs, accuracies, strict=True):
+            log.eval(
+                {
+                    "rollout": self.crew.rollout,
+                    "responses": self.crew.responses,
+                    "accuracy": accuracy,
+                    "n": self.crew.common.eval_size,
+                    "eval_seconds": round(seconds, 4),
+                }
+            )
+
+    def _dismiss(self, ends: list[str]) -> None:
+        for log, ended in zip(self.logs, ends, strict=True):
+            if ended:
+                log.finish(ended, compress=self.compress)
+        stay = [i for i, ended in enumerate(ends) if not ended]
+        self.logs = [self.logs[i] for i in stay]
+        self.crew.keep(stay)
+
+
+def _ending(member: TrainSettings, crew: Crew, row: int) -> str:
+    """How `member` ends now, or nothing."""
+    if crew.bad_rollouts[row] >= PATIENCE:
+        return "stopped"
+    return "completed" if crew.rollout >= member.rollouts else ""
+
+
+def train_rows(crew: Crew, report: RolloutReport) -> list[dict[str, Any]]:
+    """Return one `steps` row per member; measured floats keep five significant digits."""
+    s, shape = crew.common, crew.shape
+    fixed = {
+        "rollout": crew.rollout,
+        "optimizer_step": crew.adam.steps,
+        "responses": crew.responses,
+        "responses_trained": crew.responses,
+        "tokens": crew.responses * shape.answer,
+        "flops": _five(crew.responses * flops_per_response(s)),
+        "seconds": round(crew.seconds, 3),
+        "rollout_seconds": round(report.rollout_seconds, 4),
+        "update_seconds": round(report.update_seconds, 4),
+        "response_tokens": shape.answer,
+    }
+    measured = {
+        "reward": report.reward,
+        "entropy": report.entropy,
+        "grad_norm": report.grad_norm,
+        "lr": report.lr,
+        **vars(report.stats),
+    }
+    lists = {name: values.tolist() for name, values in measured.items()}
+    return [
+        {**fixed, **{name: _five(values[i]) for name, values in lists.items()}}
+        for i in range(len(crew.members))
+    ]
+
+
+def flops_per_response(settings: TrainSettings) -> float:
+    """Return FLOPs per response of sampling and updates: 2 N and 6 N E per token read.
+
+    N counts all parameters; attention scores and validation are left out. A prompt is read once
+    per group, hence its share 1/G.
+    """
+    shape = settings.shape()
+    read = shape.prompt / settings.group_size + shape.answer - 1  # tokens per response
+    return 2.0 * shape.n_params * read * (1 + 3 * settings.epochs)
+
+
+def run_row(settings: TrainSettings) -> dict[str, Any]:
+    """Return the content of `run.json` for a run."""
+    s = settings
+    clipped = s.clip_low is not None or s.clip_high is not None
+    return {
+        "framework": "twoclock",
+        "model": f"transformer-{s.layers}x{s.width}-base-{s.base_key()[:8]}",
+        "task": f"{s.task}-{s.digits}",
+        "seed": s.seed,
+        "prompts_per_rollout": s.prompts,
+        "group_size": s.group_size,
+        "batch_size": s.batch_size,
+        "minibatches": s.minibatches,
+        "epochs": s.epochs,
+        "optimizer_steps_per_rollout": s.steps_per_rollout,
+        "lr": s.lr,
+        "base_lr": s.base_lr,
+        "lr_schedule": "constant",
+        "warmup_responses": s.warmup_responses,
+        "clip_low": s.clip_low,
+        "clip_high": s.clip_high,
+        "clip_dual": None,
+        "clip_active": "yes" if clipped and s.steps_per_rollout > 1 else "no",
+        "kl_coef": 0.0,
+        "grad_clip": s.grad_clip,
+        "optimizer": f"adam({s.beta1:g},{s.beta2:g},eps={s.adam_eps:g})",
+        "n_params": s.shape().n_params,
+        "eval_size": s.eval_size,
+        "settings_sha256": settings_sha(s),
+    }
+
+
+def is_finished(settings: TrainSettings, out: Path) -> bool:
+    """Whether ``out/RUN_ID`` holds this run, ended; raise if it holds another."""
+    folder = out / settings.run_id
+    if not folder.exists():
+        return False
+    run = read_header(folder)
+    if run.get("settings_sha256") != settings_sha(settings):
+        msg = f"{folder}: holds a run with other settings; choose another --out folder"
+        raise TrainingError(msg)
+    return run.get("ended") in ("completed", "stopped")
+
+
+def settings_sha(settings: TrainSettings) -> str:
+    """Return a hash of all settings."""
+    return _sha(asdict(settings))
+
+
+def _sha(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _five(value: float) -> float:
+    return float(f"{value:.5g}")
