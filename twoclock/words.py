@@ -1,0 +1,266 @@
+"""Words for numbers, exponents and strata: one wording for figures, tables and the terminal.
+
+Nothing here computes a statistic, draws or prints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twoclock.results import ClockFit, Equivalence
+
+COLUMN_WORDS = {
+    "base_lr": "base lr",
+    "optimizer_steps_per_rollout": "K",
+    "group_size": "group size",
+    "clip_low": "clip low",
+    "clip_high": "clip high",
+    "clip_dual": "dual clip",
+    "kl_coef": "KL coefficient",
+    "lr_schedule": "lr schedule",
+    "warmup_responses": "warm-up",
+    "batch_size": "B",
+    "clip_active": "clipping",
+}
+"""Short words for columns whose own name does not read well; others lose their underscores."""
+
+STATUS_WORDS = {
+    "converged": "converged",
+    "bound": "bounded on one side",
+    "not_identified": "not identified",
+    "failed": "fit failed",
+}
+
+
+def column_words(name: str) -> str:
+    """Return the words for a stratum column.
+
+    Examples
+    --------
+    >>> column_words("optimizer_steps_per_rollout"), column_words("model")
+    ('K', 'model')
+    """
+    return COLUMN_WORDS.get(name, name.replace("_", " "))
+
+
+def number_text(value: Any) -> str:
+    """Return a setting as people write it: 1e-5, 0.2, 2,048; inf is "none".
+
+    Examples
+    --------
+    >>> [number_text(v) for v in (1e-05, 0.000316, 0.2, 2048.0, 8, float("inf"), None)]
+    ['1e-5', '3.16e-4', '0.2', '2,048', '8', 'none', 'not logged']
+    """
+    if value is None:
+        return "not logged"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "none" if value == "inf" else str(value)
+    if math.isinf(value):
+        return "none"
+    if value == 0 or 0.01 <= abs(value) < 1e6:
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
+    mantissa, _, power = f"{value:.2e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(power)}"
+
+
+def responses_text(value: float | None) -> str:
+    """Return a number of responses to three digits, with thousands separated.
+
+    Examples
+    --------
+    >>> responses_text(12345.6), responses_text(64.0), responses_text(None)
+    ('12,300', '64', 'not known')
+    """
+    if value is None or math.isnan(value):
+        return "not known"
+    if math.isinf(value):
+        return "not reached"
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    rounded = round(value, 2 - math.floor(math.log10(abs(value))))
+    return f"{rounded:,.{digits}f}" if value < 10 else f"{rounded:,.0f}"
+
+
+def _decimals(half_width: float, numbers: Sequence[float], least: int) -> int:
+    """Return how many decimals are worth showing.
+
+    The rule of the Particle Data Group: two digits of an uncertainty that begins with 10 to 35,
+    else one; one more where an end that is not zero would read as zero (which side of zero it lies
+    on matters), and never fewer than `least`.
+    """
+    size = half_width if half_width > 0 else max((abs(n) for n in numbers), default=0.0) / 10
+    if size <= 0 or not math.isfinite(size):
+        return max(least, 2)
+    power = math.floor(math.log10(size))
+    decimals = (1 if size / 10.0**power < 3.55 else 0) - power
+    decimals = min(max(decimals, least), 6)
+    if any(n != 0 and abs(n) < 0.5 * 10.0**-decimals for n in numbers):
+        decimals = min(decimals + 1, 6)
+    return decimals
+
+
+def _limit(value: float | None, decimals: int) -> str:
+    if value is None or math.isnan(value):
+        return "not known"
+    if math.isinf(value):
+        return "no limit"
+    return _signless(f"{value:.{decimals}f}")
+
+
+def _signless(text: str) -> str:
+    """Return `text` without the minus of a rounded zero."""
+    return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def estimate_text(
+    estimate: float | None, lower: float | None, upper: float | None, *, least: int = 2
+) -> str:
+    """Return an estimate with its interval, to the digits that the interval supports.
+
+    `least` is the smallest number of decimals.
+
+    Examples
+    --------
+    >>> estimate_text(0.1712, 0.0503, 0.2921)
+    '0.17 [0.05, 0.29]'
+    >>> estimate_text(0.1712, 0.1683, 0.1741)
+    '0.1712 [0.1683, 0.1741]'
+    >>> estimate_text(0.093, -0.003, 0.189)
+    '0.093 [-0.003, 0.189]'
+    >>> estimate_text(0.17, None, None), estimate_text(None, None, None)
+    ('0.170 (no interval)', 'not known')
+    >>> estimate_text(12.31, 8.2, 18.4, least=0)
+    '12 [8, 18]'
+    """
+    if estimate is None or math.isnan(estimate):
+        return "not known"
+    ends = [end for end in (lower, upper) if end is not None and math.isfinite(end)]
+    half = max((abs(end - estimate) for end in ends), default=0.0)
+    if len(ends) == 2:
+        half = (max(ends) - min(ends)) / 2
+    decimals = _decimals(half, [estimate, *ends], least)
+    middle = _signless(f"{estimate:.{decimals}f}")
+    if not ends:
+        return f"{middle} (no interval)"
+    return f"{middle} [{_limit(lower, decimals)}, {_limit(upper, decimals)}]"
+
+
+def exponent_text(fit: ClockFit) -> str:
+    """Return the exponent of a fit with its interval, its bound, or why there is none."""
+    if fit.exponent is not None:
+        exponent = fit.exponent
+        return estimate_text(exponent.estimate, exponent.lower, exponent.upper)
+    bound = fit.bound
+    if bound is None:
+        return STATUS_WORDS.get(fit.status, fit.status)
+    if bound.side == "both":
+        lower, upper = bound.lower or 0.0, bound.upper or 0.0
+        decimals = _decimals(abs(upper - lower) / 2, [lower, upper], 2)
+        return f"in [{_limit(bound.lower, decimals)}, {_limit(bound.upper, decimals)}]"
+    word = "at most" if bound.side == "upper" else "at least"
+    return f"{word} {_limit(bound.value, 2)}"
+
+
+def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
+    """Return one short label per stratum (what differs) and a text of what they share.
+
+    A stratum without neighbours is called by its base learning rate, else "all runs".
+
+    Examples
+    --------
+    >>> a = {"task": "sort", "base_lr": 1e-05, "group_size": 8}
+    >>> stratum_labels([a, {**a, "base_lr": 1e-04}])
+    (('base lr 1e-5', 'base lr 1e-4'), 'task sort, group size 8')
+    >>> stratum_labels([a])[0]
+    ('base lr 1e-5',)
+    """
+    names = list(dict.fromkeys(name for stratum in strata for name in stratum))
+    differing = [n for n in names if len({str(s.get(n)) for s in strata}) > 1]
+    shown = differing or [n for n in ("base_lr",) if n in names]
+    common = _pairs(strata[0], [n for n in names if n not in shown]) if strata else ""
+    labels = tuple(_pairs(stratum, shown) or "all runs" for stratum in strata)
+    return labels, common
+
+
+def _pairs(stratum: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{column_words(n)} {number_text(stratum.get(n))}" for n in names)
+
+
+def stratum_order(stratum: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a sort key: by base learning rate, then by the other columns as text.
+
+    Examples
+    --------
+    >>> sorted([{"base_lr": 1e-4}, {"base_lr": 1e-5}, {}], key=stratum_order)
+    [{'base_lr': 1e-05}, {'base_lr': 0.0001}, {}]
+    """
+    rate = stratum.get("base_lr")
+    rest = tuple((name, str(value)) for name, value in stratum.items() if name != "base_lr")
+    return (math.inf if rate is None else float(rate), rest)
+
+
+def event_text(clock: str, targets: Sequence[float]) -> str:
+    """Return what the responses of a clock lead to, for axis labels and headings.
+
+    Examples
+    --------
+    >>> event_text("learning", (0.6,)), event_text("failure", ())
+    ('Responses to 0.60 validation accuracy', 'Responses to failure')
+    """
+    if clock == "failure":
+        return "Responses to failure"
+    if not targets:
+        return "Responses to target"
+    names = ", ".join(target_text(target) for target in targets)
+    unit = "validation accuracy" if all(0 <= t <= 1 for t in targets) else "validation score"
+    return f"Responses to {names} {unit}"
+
+
+def target_text(target: float) -> str:
+    """Return a target with two decimals, more where it has them.
+
+    Examples
+    --------
+    >>> target_text(0.6), target_text(0.625), target_text(12.0)
+    ('0.60', '0.625', '12.00')
+    """
+    text = f"{target:.6f}".rstrip("0")
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction:0<2}"
+
+
+def equivalence_text(item: Equivalence) -> str:
+    """Return the verdict on independence of batch size in plain words, and no more than it says."""
+    size = f"+-{item.margin:.2f}"
+    if item.factor is not None:
+        size += f" (a factor of {item.factor:.2f} over the range of B)"
+    head = {
+        "supported": f"supported: independent of B within {size}",
+        "rejected": f"rejected: depends on B by more than {size}",
+        "inconclusive": f"inconclusive: independence of B within {size} neither shown nor excluded",
+        "not_identified": "no verdict: the exponent is not identified",
+    }[item.verdict]
+    parts = [head]
+    if item.estimate is not None:
+        value = estimate_text(item.estimate, item.lower, item.upper)
+        parts.append(f"exponent {value} at {item.level:.0%}".replace("%", " %"))
+    if item.verdict == "inconclusive":
+        parts.extend(_settle(item))
+    return "; ".join(parts)
+
+
+def _settle(item: Equivalence) -> list[str]:
+    parts = []
+    if item.smallest_margin is not None:
+        text = f"smallest margin these data support +-{item.smallest_margin:.2f}"
+        if item.factor is not None and item.margin > 0 and item.factor > 0:
+            factor = item.factor ** (item.smallest_margin / item.margin)
+            text += f" (a factor of {number_text(float(f'{factor:.3g}'))})"
+        parts.append(text)
+    if item.runs_per_cell is not None:
+        parts.append(f"about {item.runs_per_cell} runs per batch size would settle it")
+    return parts
