@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from twoclock.cleaning import validation_series
-from twoclock.errors import SettingsError
 from twoclock.eventtable import (
     EventTable,
-    Mark,
     assemble,
     flag_notes,
     interval,
@@ -29,10 +26,10 @@ from twoclock.eventtable import (
 )
 from twoclock.failure import Failure, Verdict
 from twoclock.schema import check_columns
-from twoclock.series import Series, TrainLog, train_logs
+from twoclock.series import Series, floats
 from twoclock.target import Target, bracket
 from twoclock.trainrows import never_finite
-from twoclock.verdict import Facts, judge
+from twoclock.verdict import Facts, grid_of, judge, run_facts
 
 __all__ = ["EventTable", "Failure", "Target", "find_failures", "find_targets"]
 
@@ -80,18 +77,21 @@ def find_targets(
     >>> found[["lower", "upper", "censoring"]].values.tolist()
     [[640.0, 1280.0, 'interval']]
     """
-    _, curves = read_curves(runs, steps, evals, metric)
+    curves = {
+        name: facts.native for name, facts in run_facts(runs, steps, evals, metric=metric).items()
+    }
     ends = _failure_ends(failures)
     rows = []
-    warmup = _column(runs, "warmup_responses", math.nan)
-    for name, until in zip(_names(runs), warmup, strict=True):
-        row = _target_row(curves.get(name, Series()), target, ends.get(name, math.inf))
-        if 0 < row["upper"] <= float(until):
+    for (name, series), warmup in zip(
+        curves.items(), floats(runs, "warmup_responses"), strict=True
+    ):
+        row = _target_row(series, target, ends.get(name, math.inf))
+        if 0 < row["upper"] <= warmup:
             row["flags"].append("inside_warmup")
         rows.append(row)
     events = assemble(runs, rows, curves, clock="learning", target=target.value)
-    notes = (*series_notes(curves, _names(runs)), *flag_notes(events))
-    return EventTable(events, notes, marks_table(invalid_marks(curves, _names(runs))))
+    notes = (*series_notes(curves), *flag_notes(events))
+    return EventTable(events, notes, marks_table(invalid_marks(curves)))
 
 
 def find_failures(
@@ -143,49 +143,24 @@ def find_failures(
     [['failed', 3840.0, 5120.0]]
     """
     rule = rule or Failure()
-    logs, curves = read_curves(runs, steps, evals, metric)
-    usable = frozenset(k for log in logs.values() for k, good in log.finite.items() if good.any())
+    found = run_facts(runs, steps, evals, metric=metric)
+    curves = {name: facts.native for name, facts in found.items()}
     rows: list[dict[str, Any]] = []
-    marks: list[Mark] = invalid_marks(curves, _names(runs))
-    for name, ended in zip(_names(runs), _column(runs, "ended", "unknown"), strict=True):
-        log, native = logs.get(name, TrainLog()), curves.get(name, Series())
-        facts = Facts(native, log, str(ended), usable)
-        spacing = _grid_of(grid, name)
-        series = native if spacing is None else native.on_grid(spacing)
+    marks = invalid_marks(curves)
+    for name, facts in found.items():
+        spacing = grid_of(grid, name)
+        series = facts.judged(spacing)
         verdict = judge(series, facts, rule)
         row = _failure_row(verdict, facts, rule)
         if spacing is not None:
             row["grid"] = spacing
-            if _class(verdict) != _class(judge(native, facts, rule)):
+            if judge(facts.native, facts, rule).kind != verdict.kind:
                 row["flags"].append("grid_sensitive")
         rows.append(row)
         marks += verdict_marks(name, series, verdict)
     events = assemble(runs, rows, curves, clock="failure", target=math.nan)
-    notes = (*series_notes(curves, _names(runs)), *flag_notes(events))
+    notes = (*series_notes(curves), *flag_notes(events))
     return EventTable(events, notes, marks_table(marks))
-
-
-def read_curves(
-    runs: pd.DataFrame, steps: pd.DataFrame, evals: pd.DataFrame, metric: str | None = None
-) -> tuple[dict[str, TrainLog], dict[str, Series]]:
-    """Check the tables and return train rows and accepted validations by run_id."""
-    check_columns(runs, ("run_id", "batch_size"), where="runs")
-    check_columns(steps, ("run_id", "responses"), where="steps")
-    check_columns(evals, ("run_id", "responses", "accuracy"), where="evals")
-    logs = train_logs(steps)
-    return logs, validation_series(runs, evals, logs, metric=metric)
-
-
-def _names(runs: pd.DataFrame) -> list[str]:
-    return [str(name) for name in runs["run_id"]]
-
-
-def _column(runs: pd.DataFrame, name: str, default: Any) -> list[Any]:
-    if name not in runs.columns:
-        return [default] * len(runs)
-    return [
-        default if missing else v for v, missing in zip(runs[name], runs[name].isna(), strict=True)
-    ]
 
 
 def _failure_ends(failures: pd.DataFrame | None) -> dict[str, float]:
@@ -232,21 +207,3 @@ def _failure_row(verdict: Verdict, facts: Facts, rule: Failure) -> dict[str, Any
     if math.isinf(upper) and math.isfinite(verdict.upper):
         row |= {"doubt_lower": verdict.lower, "doubt_upper": verdict.upper}
     return row
-
-
-def _grid_of(grid: float | Mapping[str, float] | None, run: str) -> float | None:
-    if grid is None:
-        return None
-    if isinstance(grid, Mapping):
-        if run not in grid:
-            msg = f"grid has no spacing for run {run}, must have one for every run"
-            raise SettingsError(msg)
-        grid = grid[run]
-    if not 0 < grid < math.inf:
-        msg = f"grid == {grid}, must be a positive number of responses"
-        raise SettingsError(msg)
-    return float(grid)
-
-
-def _class(verdict: Verdict) -> str:
-    return "healthy" if verdict.status == "dip" else verdict.status

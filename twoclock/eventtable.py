@@ -16,7 +16,7 @@ import pandas as pd
 from twoclock.failure import Verdict
 from twoclock.notes import Note
 from twoclock.schema import EVENTS, STRATUM_COLUMNS, conform
-from twoclock.series import Series
+from twoclock.series import Series, spacings
 
 MARK_COLUMNS = ("run_id", "kind", "responses", "value", "until")
 """Columns of `EventTable.marks`; kind is dip, breach, peak or invalid."""
@@ -91,11 +91,6 @@ def interval(lower: float, upper: float, reason: str, flags: list[str]) -> dict[
     return {"lower": lower, "upper": upper, "censoring": kind, "reason": reason, "flags": flags}
 
 
-def spacings(series: Series) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the gaps between validations in responses, the first one counted from 0."""
-    return np.diff(np.unique(np.append(series.responses, 0.0)))
-
-
 def assemble(
     runs: pd.DataFrame,
     rows: Sequence[dict[str, Any]],
@@ -104,18 +99,16 @@ def assemble(
     clock: str,
     target: float,
 ) -> pd.DataFrame:
-    """Return the events table: one row per run, in the order of `runs`."""
+    """Return the events table: one row per run, `rows` and `curves` in the order of `runs`."""
     failure = clock == "failure"
-    names = [str(name) for name in runs["run_id"]]
-    own = [curves.get(name, Series()) for name in names]
-    gaps = [spacings(series) for series in own]
+    gaps = [spacings(series) for series in curves.values()]
     columns = ("lower", "upper", "censoring", "reason", *(_FAILURE_COLUMNS if failure else ()))
     frame = pd.DataFrame({name: [row.get(name) for row in rows] for name in columns})
     if failure:
         frame = frame.astype(_FAILURE_COLUMNS)
     frame["flags"] = [",".join(dict.fromkeys(row["flags"])) for row in rows]
-    frame["run_id"], frame["clock"], frame["target"] = names, clock, target
-    frame["n_validations"] = [len(series.responses) for series in own]
+    frame["run_id"], frame["clock"], frame["target"] = list(curves), clock, target
+    frame["n_validations"] = [len(series.responses) for series in curves.values()]
     frame["spacing"] = [float(gap.max()) if len(gap) else math.nan for gap in gaps]
     for name in ("batch_size", "seed", "clip_active", *STRATUM_COLUMNS):
         if name in runs.columns:
@@ -143,12 +136,11 @@ def flag_notes(events: pd.DataFrame) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def series_notes(curves: Mapping[str, Series], run_ids: Iterable[str]) -> tuple[Note, ...]:
+def series_notes(curves: Mapping[str, Series]) -> tuple[Note, ...]:
     """Return notes on validations that were set aside or overwritten."""
-    own = {run: curves[run] for run in run_ids if run in curves}
-    zero = [run for run, s in own.items() if np.any(s.invalid[:, 1] == 0)]
-    missing = [run for run, s in own.items() if np.any(np.isnan(s.invalid[:, 1]))]
-    twice = [run for run, s in own.items() if s.repeats]
+    zero = [run for run, s in curves.items() if np.any(s.invalid[:, 1] == 0)]
+    missing = [run for run, s in curves.items() if np.any(np.isnan(s.invalid[:, 1]))]
+    twice = [run for run, s in curves.items() if s.repeats]
     found = (
         ("invalid_zero", zero, "validation 0 but train reward normal: those points are set aside"),
         ("invalid_validation", missing, "validations without a finite value: set aside"),
@@ -183,13 +175,12 @@ def verdict_marks(run: str, series: Series, verdict: Verdict) -> list[Mark]:
     return marks
 
 
-def invalid_marks(curves: Mapping[str, Series], run_ids: Iterable[str]) -> list[Mark]:
+def invalid_marks(curves: Mapping[str, Series]) -> list[Mark]:
     """Return the validations that were set aside."""
     return [
         (run, "invalid", float(responses), float(value), math.nan)
-        for run in run_ids
-        if run in curves
-        for responses, value in curves[run].invalid
+        for run, series in curves.items()
+        for responses, value in series.invalid
     ]
 
 

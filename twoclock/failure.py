@@ -19,17 +19,17 @@ from twoclock.series import TOLERANCE, Floats, Series
 _POINTS = 2
 """Validations from the breach on that can confirm it."""
 
-_RULES: dict[str, tuple[float, float, str]] = {
-    "drop_abs": (0.0, 1.0, "above 0 and at most 1"),
-    "drop_rel": (0.0, 1.0, "above 0 and at most 1"),
-    "hard": (0.0, 1.0, "above 0 and at most 1"),
-    "dip_limit": (0.0, math.inf, "above 0 (inf: no limit)"),
+_SHARE, _FROM_ZERO = (False, 1.0, "above 0 and at most 1"), (True, 1.0, "from 0 to 1")
+_RANGES: dict[str, tuple[bool, float, str]] = {  # may it be 0, the largest value, in words
+    "drop_abs": _SHARE,
+    "drop_rel": _SHARE,
+    "hard": _SHARE,
+    "floor": _FROM_ZERO,
+    "recover": _FROM_ZERO,
+    "confirm": (True, math.inf, "0 or more"),
+    "dip_limit": (False, math.inf, "above 0 (inf: no limit)"),
 }
-_RULES_WITH_ZERO: dict[str, tuple[float, float, str]] = {
-    "floor": (0.0, 1.0, "from 0 to 1"),
-    "recover": (0.0, 1.0, "from 0 to 1"),
-    "confirm": (0.0, math.inf, "0 or more"),
-}
+_CHOICES = {"suspect": ("censor", "event", "drop"), "never_learned": ("drop", "censor")}
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,12 @@ class Failure:
     never_learned: Literal["drop", "censor"] = "drop"
 
     def __post_init__(self) -> None:
-        for rules, zero in ((_RULES, False), (_RULES_WITH_ZERO, True)):
-            for name, (low, high, text) in rules.items():
-                value = getattr(self, name)
-                if not (low < value <= high or (zero and value == 0)):
-                    msg = f"{name} == {value}, must be {text}"
-                    raise SettingsError(msg)
-        for name, choices in (
-            ("suspect", ("censor", "event", "drop")),
-            ("never_learned", ("drop", "censor")),
-        ):
+        for name, (zero, high, text) in _RANGES.items():
+            value = getattr(self, name)
+            if not (0 < value <= high or (zero and value == 0)):
+                msg = f"{name} == {value}, must be {text}"
+                raise SettingsError(msg)
+        for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 msg = f"{name} == {getattr(self, name)!r}, must be {' or '.join(choices)}"
                 raise SettingsError(msg)
@@ -153,6 +149,11 @@ class Verdict:
     dips: tuple[tuple[int, int], ...] = ()
     breach: int | None = None
     never_learned: bool = False
+
+    @property
+    def kind(self) -> Literal["healthy", "suspect", "failed"]:
+        """The status, a recovered dip counting as healthy."""
+        return "healthy" if self.status == "dip" else self.status
 
 
 def peaks(accuracy: Floats) -> Floats:

@@ -82,6 +82,12 @@ class Series:
         return self.keep(np.append(window[1:] != window[:-1], True))
 
 
+def spacings(series: Series) -> Floats:
+    """Return the gaps between validations in responses, the first one counted from 0."""
+    gaps: Floats = np.diff(np.unique(np.append(series.responses, 0.0)))
+    return gaps
+
+
 @dataclass(frozen=True)
 class TrainLog:
     """The train rows of one run, in the order of responses.

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from twoclock.errors import SettingsError
 from twoclock.series import TOLERANCE, Bools, Floats, Series
@@ -107,6 +106,8 @@ def pooled(accuracy: Floats, n: Floats) -> Floats:
     >>> pooled(curve, np.full(6, np.nan)).round(3).tolist()
     [0.5, 0.565, 0.565, 0.58, 0.62, 0.63]
     """
+    from scipy.optimize import isotonic_regression  # slow to load, and settings need only names
+
     weights = weights_of(n)
     stop = len(accuracy)
     if stop > _WINDOW:

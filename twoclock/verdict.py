@@ -6,12 +6,17 @@ The earliest failure counts. Nothing here builds tables.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
+from twoclock.cleaning import validation_series
+from twoclock.errors import SettingsError
 from twoclock.failure import Failure, Verdict, healthy_after, judge_accuracy
-from twoclock.series import Series, TrainLog
+from twoclock.schema import check_columns
+from twoclock.series import Series, TrainLog, train_logs
 from twoclock.trainrows import REWARD_ROWS, Onset, non_finite, reward_lost
 
 _CRASH_ROWS = 3
@@ -53,6 +58,59 @@ class Facts:
         """Whether the run was ended while its reward could hardly rise any further."""
         reward = self.log.reward[np.isfinite(self.log.reward)][-REWARD_ROWS:]
         return self.ended in ("crashed", "stopped") and len(reward) > 0 and reward.mean() >= _SOLVED
+
+    def judged(self, grid: float | None) -> Series:
+        """Return the validations that the rule looks at: all, or those on a grid."""
+        return self.native if grid is None else self.native.on_grid(grid)
+
+
+def run_facts(
+    runs: pd.DataFrame, steps: pd.DataFrame, evals: pd.DataFrame, *, metric: str | None = None
+) -> dict[str, Facts]:
+    """Check the tables and return the facts of every run, in the order of `runs`.
+
+    Raises
+    ------
+    TableError
+        A column is missing, or a run has several metrics and none was chosen.
+    """
+    check_columns(runs, ("run_id", "batch_size"), where="runs")
+    check_columns(steps, ("run_id", "responses"), where="steps")
+    check_columns(evals, ("run_id", "responses", "accuracy"), where="evals")
+    logs = train_logs(steps)
+    curves = validation_series(runs, evals, logs, metric=metric)
+    usable = frozenset(k for log in logs.values() for k, good in log.finite.items() if good.any())
+    ended = runs["ended"].astype("string") if "ended" in runs.columns else [""] * len(runs)
+    return {
+        str(name): Facts(
+            curves.get(str(name), Series()),
+            logs.get(str(name), TrainLog()),
+            "unknown" if pd.isna(end) else str(end),
+            usable,
+        )
+        for name, end in zip(runs["run_id"], ended, strict=True)
+    }
+
+
+def grid_of(grid: float | Mapping[str, float] | None, run: str) -> float | None:
+    """Return the grid spacing of one run in responses, None for its own validations.
+
+    Raises
+    ------
+    SettingsError
+        The spacing is not positive, or there is none for the run.
+    """
+    if grid is None:
+        return None
+    if isinstance(grid, Mapping):
+        if run not in grid:
+            msg = f"grid has no spacing for run {run}, must have one for every run"
+            raise SettingsError(msg)
+        grid = grid[run]
+    if not 0 < grid < math.inf:
+        msg = f"grid == {grid}, must be a positive number of responses"
+        raise SettingsError(msg)
+    return float(grid)
 
 
 def judge(series: Series, facts: Facts, rule: Failure) -> Verdict:
