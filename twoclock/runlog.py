@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import orjson
 
 from twoclock.errors import LogFormatError
@@ -201,7 +202,7 @@ def mark_nonfinite(row: Mapping[str, Any]) -> dict[str, Any]:
     >>> mark_nonfinite({"rollout": 3, "loss": float("inf"), "kl_old": float("nan")})
     {'rollout': 3, 'loss': None, 'kl_old': None, 'nonfinite': 'loss,kl_old'}
     """
-    bad = [k for k, v in row.items() if isinstance(v, float) and not math.isfinite(v)]
+    bad = [k for k, v in row.items() if isinstance(v, float | np.floating) and not math.isfinite(v)]
     if not bad:
         return dict(row)
     return {**{k: None if k in bad else v for k, v in row.items()}, "nonfinite": ",".join(bad)}

@@ -14,7 +14,7 @@ TINY = SweepSettings(
     batch_sizes=(64, 128, 256),
     base_lrs=(1e-3,),
     seeds=(0, 1, 2),
-    responses=(4096,),
+    responses=((4096,),) * 3,
     shared={
         "task": "sorting",
         "digits": 3,

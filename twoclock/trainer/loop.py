@@ -83,7 +83,11 @@ def train(
             crew = Crew(part, base_policy(part[0], cache))
             if saved:
                 load(crew, point, [settings_sha(m) for m in part])
-            _Session(crew, out, point, compress, resume).run(progress, done, total)
+            session = _Session(crew, out, point, compress, resume)
+            try:
+                session.run(progress, done, total)
+            finally:
+                session.close()
             done += sum(m.rollouts * m.batch_size for m in part)
     torch.set_flush_denormal(False)
     return [out / m.run_id for m in members]
@@ -126,6 +130,11 @@ class _Session:
                 text = f"B={crew.common.batch_size}, {len(crew.members)} runs"
                 progress(done, total, text)
         self.point.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the logs of runs that have not ended; they stay resumable."""
+        for log in self.logs:
+            log.close()
 
     def _validate(self) -> None:
         accuracies, seconds = self.crew.validate()

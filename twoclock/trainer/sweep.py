@@ -31,9 +31,10 @@ class SweepSettings:
         Learning rates at the reference batch.
     seeds : tuple of int
         Seeds; each cell (batch size, base learning rate) has a run of every seed.
-    responses : tuple of int
-        Length of the runs, one for each base learning rate: slow rates need more. It is fixed
-        beforehand and the same for every batch size, so the end of a run tells nothing.
+    responses : tuple of tuple of int
+        Length of the runs: a row for each batch size with a value for each base learning rate,
+        because slow rates and large batches need more. It is fixed beforehand, so that the end
+        of a run tells nothing about its outcome.
     shared : mapping
         Any other field of `TrainSettings`, the same in all runs.
 
@@ -45,16 +46,20 @@ class SweepSettings:
     Examples
     --------
     >>> grid = SweepSettings(
-    ...     batch_sizes=(64, 128), base_lrs=(1e-4,), seeds=(0, 1), responses=(1000,), shared={}
+    ...     batch_sizes=(64, 128),
+    ...     base_lrs=(1e-4,),
+    ...     seeds=(0, 1),
+    ...     responses=((500,), (1000,)),
+    ...     shared={},
     ... )
     >>> [m.run_id for m in grid.members(128)], grid.total_responses
-    (['B00128-lr0.0001-s0', 'B00128-lr0.0001-s1'], 4096)
+    (['B00128-lr0.0001-s0', 'B00128-lr0.0001-s1'], 3072)
     """
 
     batch_sizes: tuple[int, ...]
     base_lrs: tuple[float, ...]
     seeds: tuple[int, ...]
-    responses: tuple[int, ...]
+    responses: tuple[tuple[int, ...], ...]
     shared: Mapping[str, Any]
 
     def __post_init__(self) -> None:
@@ -63,14 +68,19 @@ class SweepSettings:
             if not values or len(set(values)) < len(values):
                 msg = f"{name} == {list(values)}, must have one or more different values"
                 raise SettingsError(msg)
-        if len(self.responses) != len(self.base_lrs):
-            msg = f"responses has {len(self.responses)} values, must be one per base_lr"
+        rows = [len(row) for row in self.responses]
+        if rows != [len(self.base_lrs)] * len(self.batch_sizes):
+            msg = (
+                f"responses has rows of {rows}, must have one row per batch size "
+                "with one value per base_lr"
+            )
             raise SettingsError(msg)
         for batch_size in self.batch_sizes:
             self.members(batch_size)
 
     def members(self, batch_size: int) -> list[TrainSettings]:
         """Return the runs of one batch size."""
+        caps = self.responses[self.batch_sizes.index(batch_size)]
         return [
             TrainSettings(
                 seed=seed,
@@ -79,7 +89,7 @@ class SweepSettings:
                 responses=responses,
                 **self.shared,
             )
-            for base_lr, responses in zip(self.base_lrs, self.responses, strict=True)
+            for base_lr, responses in zip(self.base_lrs, caps, strict=True)
             for seed in self.seeds
         ]
 
@@ -92,9 +102,9 @@ class SweepSettings:
 def load_sweep(path: Path) -> SweepSettings:
     """Read a sweep from a TOML file with a table ``[grid]`` and, if wanted, a table ``[train]``.
 
-    ``[grid]`` holds `batch_sizes`, `base_lrs`, `seeds` and `responses` (a number, or a list with
-    one for each base learning rate); ``[train]`` holds other fields of `TrainSettings`, where
-    ``"none"`` stands for "no clip".
+    ``[grid]`` holds `batch_sizes`, `base_lrs`, `seeds` and `responses` (a number, a list with one
+    for each base learning rate, or a list of such lists, one for each batch size); ``[train]``
+    holds other fields of `TrainSettings`, where ``"none"`` stands for "no clip".
 
     Raises
     ------
@@ -171,16 +181,27 @@ class _Shifted:
 
 
 def _sweep(grid: Mapping[str, Any], shared: Mapping[str, Any]) -> SweepSettings:
-    lists = {}
+    lists: dict[str, Any] = {}
     for name, kind in zip(_GRID, (int, float, int, int), strict=True):
         value = grid[name]
-        if name == "responses" and not isinstance(value, list):
-            value = [value] * len(lists["base_lrs"])
+        if name == "responses":
+            lists[name] = _caps(value, len(lists["batch_sizes"]), len(lists["base_lrs"]))
+            continue
         if not isinstance(value, list):
             msg = f"{name} == {value!r}, must be a list"
             raise SettingsError(msg)
         lists[name] = tuple(_typed(name, item, kind) for item in value)
     return SweepSettings(**lists, shared=dict(shared))
+
+
+def _caps(value: Any, n_sizes: int, n_lrs: int) -> tuple[tuple[int, ...], ...]:
+    """Spread a number, or a row, to a row for each batch size."""
+    row = value if isinstance(value, list) else [value] * n_lrs
+    rows = row if row and isinstance(row[0], list) else [row] * n_sizes
+    return tuple(
+        tuple(_typed("responses", item, int) for item in (r if isinstance(r, list) else [r]))
+        for r in rows
+    )
 
 
 def _known(table: Mapping[str, Any], names: Any, where: str, *, all_needed: bool = False) -> None:
