@@ -1,0 +1,213 @@
+"""The headline exponent with its three intervals, and what they could not use.
+
+- *jackknife-t* (the headline): runs deleted one at a time, t on N - 2 degrees of freedom. With
+  ``resample='seeds'`` seed numbers are deleted, t on seeds - 1.
+- *percentile* of the seed bootstrap.
+- *profile* likelihood, t-calibrated (`twoclock.intervals.threshold`); it is the headline, by the
+  name ``model``, where there is no replication or a deletion leaves no point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from twoclock.checks import leave_out
+from twoclock.estimate import Estimates, Problem, estimate, model_covariance
+from twoclock.fitsettings import FitSettings
+from twoclock.intervals import Jackknife, Pair, jackknife, percentile, profile_interval, threshold
+from twoclock.notes import Note
+from twoclock.resample import SeedWeights
+from twoclock.results import Exponent, Influence
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Headline:
+    """The exponent and what stands behind its intervals.
+
+    Parameters
+    ----------
+    exponent : Exponent
+        Estimate with intervals.
+    covariance : ndarray, shape (p, p) or None
+        Covariance behind the headline interval.
+    draws : ndarray, shape (draws, p) or None
+        Bootstrap coefficients, NaN where a draw has none.
+    jackknife : DataFrame
+        run_id, batch_size and the coefficients without that run.
+    by_run : tuple
+        Runs and their deletions.
+    notes : tuple of Note
+        Remarks.
+    """
+
+    exponent: Exponent
+    covariance: Floats | None
+    draws: Floats | None
+    jackknife: pd.DataFrame
+    by_run: tuple[list[object], Estimates]
+    notes: tuple[Note, ...]
+    influence: tuple[Influence, ...] = ()
+
+
+def headline(
+    problem: Problem,
+    found: Estimates,
+    rows: pd.DataFrame,
+    weights: SeedWeights | None,
+    settings: FitSettings,
+) -> Headline:
+    """Put intervals around a converged fit.
+
+    Parameters
+    ----------
+    problem, found : Problem, Estimates
+        The runs and their fit.
+    rows : DataFrame
+        Their rows of the events table, in the order of the problem.
+    weights : SeedWeights or None
+        Bootstrap weights; None for no bootstrap.
+    settings : FitSettings
+        Level, resampling.
+
+    Returns
+    -------
+    Headline
+        Exponent, covariance, draws and deletions.
+    """
+    c, level, n = problem.column, settings.level, len(problem)
+    value = float(found.fit.beta[0, c])
+    by_run = leave_out(problem, found, None)
+    frame = _deletions(problem, by_run[1])
+    drawn, notes = _bootstrap(problem, found, weights)
+    shared = None if drawn is None else percentile(drawn.fit.beta[:, c], drawn.classes, level)
+    if problem.replicated() == 0:
+        shared = None  # every draw is the data themselves
+    if np.isneginf(found.fit.log_sigma[0]):
+        point, covariance, more = _degenerate(problem, value, shared, level)
+    else:
+        model = model_covariance(problem, found)
+        profile = _profile(problem, found, model, level)
+        base = Exponent(value, None, None, None, level, "model", shared, profile)
+        delete = _delete_seeds(problem, found, rows, settings) or (by_run, float(n - 2))
+        point, covariance, more = _choose(problem, base, model, delete, settings)
+    draws = None if drawn is None else drawn.fit.beta
+    return Headline(point, covariance, draws, frame, by_run, tuple(notes + more))
+
+
+def _deletions(problem: Problem, deleted: Estimates) -> pd.DataFrame:
+    columns = dict(zip(problem.law.parameter_names, deleted.fit.beta.T, strict=True))
+    return pd.DataFrame({"run_id": problem.run_ids, "batch_size": problem.batch_size, **columns})
+
+
+def _bootstrap(
+    problem: Problem, found: Estimates, weights: SeedWeights | None
+) -> tuple[Estimates | None, list[Note]]:
+    if weights is None:
+        return None, []
+    at = found.fit.natural(0, loglinear=problem.loglinear)
+    start = at if np.isfinite(at).all() else None
+    drawn = estimate(problem, weights.columns_for(problem.run_ids), start=start)
+    lost = int((~drawn.ok).sum())
+    if not lost:
+        return drawn, []
+    message = (
+        f"{lost} of {len(weights)} bootstrap draws give no single exponent (a line threads their "
+        "intervals, or they separate by B); they enter the percentile interval by the ends of "
+        "their set"
+    )
+    return drawn, [Note("draws_not_identified", message, count=lost)]
+
+
+def _profile(problem: Problem, found: Estimates, model: Floats | None, level: float) -> Pair | None:
+    n, p = len(problem), problem.data.design.shape[1]
+    if n <= p:
+        return None
+    scale = 1.0 if model is None else 2.0 * float(np.sqrt(model[problem.column, problem.column]))
+    return profile_interval(
+        problem.data,
+        problem.column,
+        float(found.fit.beta[0, problem.column]),
+        float(found.fit.loglik[0]),
+        threshold(float(n), float(n - p), level),
+        scale=scale,
+        loglinear=problem.loglinear,
+        error=problem.error,
+    )
+
+
+def _degenerate(
+    problem: Problem, value: float, shared: Pair | None, level: float
+) -> tuple[Exponent, Floats | None, list[Note]]:
+    """Exact runs on a line: sigma is 0; two runs always are, and then no interval exists."""
+    p = problem.data.design.shape[1]
+    told = len(problem) > p
+    end = value if told else None
+    point = Exponent(value, 0.0 if told else None, end, end, level, "degenerate", shared)
+    message = (
+        "degenerate: the runs lie on one line exactly, all resamples are equal; a zero-width "
+        "interval says nothing about new seeds"
+        if told
+        else f"degenerate: {len(problem)} runs always lie on a line; no interval exists"
+    )
+    return point, np.zeros((p, p)) if told else None, [Note("degenerate", message)]
+
+
+def _delete_seeds(
+    problem: Problem, found: Estimates, rows: pd.DataFrame, settings: FitSettings
+) -> tuple[tuple[list[object], Estimates], float] | None:
+    """Return deletions of whole seed numbers for crossed designs; None for runs."""
+    if settings.resample != "seeds" or rows["seed"].isna().any():
+        return None
+    deleted = leave_out(problem, found, rows["seed"].to_numpy(dtype=np.int64))
+    return deleted, float(len(deleted[0]) - 1)
+
+
+def _choose(
+    problem: Problem,
+    base: Exponent,
+    model: Floats | None,
+    delete: tuple[tuple[list[object], Estimates], float],
+    settings: FitSettings,
+) -> tuple[Exponent, Floats | None, list[Note]]:
+    """Return the headline: jackknife-t where it exists, else the model-based interval by name."""
+    (names, deleted), df = delete
+    n, p = len(problem), problem.data.design.shape[1]
+    if problem.replicated() == 0 or not deleted.ok.all() or df <= 0.0:
+        grown = None if model is None or n <= p else model * n / (n - p)
+        ends = base.profile if base.profile is not None else (None, None)
+        se = None if grown is None else float(np.sqrt(grown[problem.column, problem.column]))
+        point = replace(base, se=se, lower=ends[0], upper=ends[1], df=float(max(n - p, 0)) or None)
+        return point, grown, [_model_note(problem, names, deleted)]
+    made: Jackknife = jackknife(deleted.fit.beta, df)
+    se, (lower, upper) = made.interval(base.estimate, problem.column, settings.level)
+    method = "jackknife-t"
+    if settings.resample == "seeds":
+        method = "jackknife-t over seed numbers"
+    elif problem.replicated() < len(np.unique(problem.batch_size)):
+        method = "jackknife-t, pooled over cells"
+    point = replace(base, se=se, lower=lower, upper=upper, method=method, df=df)
+    return point, made.covariance, []
+
+
+def _model_note(problem: Problem, names: list[object], deleted: Estimates) -> Note:
+    if problem.replicated() == 0:
+        message = (
+            "one seed in every cell: no seed interval exists; the interval is the model-based one "
+            "(t-calibrated profile likelihood)"
+        )
+        return Note("no_replicates", message)
+    lost = tuple(
+        problem.run_ids[int(str(names[i]))] if len(names) == len(problem) else f"seed {names[i]}"
+        for i in np.flatnonzero(~deleted.ok)
+    )
+    message = (
+        f"without {', '.join(lost)} the exponent is not identified, so the jackknife does not "
+        "exist; the interval is the model-based one (t-calibrated profile likelihood)"
+    )
+    return Note("rests_on_one_run", message, runs=lost)
