@@ -10,13 +10,11 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "twoclock"
 
 LAYERS = (
-    "errors", "schema", "notes", "runlog",
-    "words", "reading", "sources", "runs",
+    "errors", "schema", "notes", "runlog", "words", "reading", "sources", "runs",
     "select", "lr_rule", "strata",
-    "series", "target", "verdict", "failure", "trainrows", "events", "simulate",
-    "laws", "errorlaws", "likelihood", "newton", "identify", "resample", "intervals",
-    "results", "fit", "compare", "published", "settings", "clocks", "analysis", "job",
-    "plots", "report", "trainer", "cli",
+    "events", "simulate",
+    "laws", "results", "fit", "compare", "published", "settings", "clocks", "observe",
+    "contrasts", "analysis", "job", "plots", "report", "trainer", "cli",
 )  # fmt: skip
 """Later layers may import earlier ones, never the reverse."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from twoclock.errors import FitError
-from twoclock.intervals import jackknife_covariance
+from twoclock.intervals import jackknife
 from twoclock.results import (
     ClockFit,
     Difference,
@@ -110,40 +110,34 @@ def _paired_se(a: ClockFit, b: ClockFit) -> tuple[float | None, float | None, st
     refits = _paired_refits(a, b)
     if refits is None or a.df is None or b.df is None:
         return None, None, "paired: no seed interval"
-    values, cells = refits
-    alpha = values[:, :1] - values[:, 1:2]
-    covariance = jackknife_covariance(alpha, cells)
-    return math.sqrt(max(float(covariance[0, 0]), 0.0)), min(a.df, b.df), "paired jackknife-t"
+    found = jackknife(refits[:, :1] - refits[:, 1:2], min(a.df, b.df))
+    return math.sqrt(float(found.covariance[0, 0])), found.df, "paired jackknife-t"
 
 
-def _paired_refits(
-    a: ClockFit, b: ClockFit, *, log_batch: float | None = None
-) -> tuple[Floats, NDArray[np.int64]] | None:
-    """Return, for every run of either fit, what each fit gives without it.
+def _paired_refits(a: ClockFit, b: ClockFit, *, log_batch: float | None = None) -> Floats | None:
+    """Return, for every run of either fit, what each fit gives without it, shape (n_runs, 2).
 
     A run that one fit never used leaves that fit as it is. The quantity is alpha, or log R at
-    `log_batch` where given. Shape (n_runs, 2), and the batch size of each run.
+    `log_batch` where given.
     """
     sides = []
-    sizes: dict[str, int] = {}
+    union: set[str] = set()
     for fit in (a, b):
         if fit.jackknife is None or fit.parameters is None:
             return None
         run_ids = fit.jackknife["run_id"].astype(str)
-        sizes.update(zip(run_ids, fit.jackknife["batch_size"].astype(int), strict=True))
+        union.update(run_ids)
         table = fit.jackknife[["a", "alpha"]].to_numpy(dtype=np.float64)
         sides.append((fit.parameters[:2], dict(zip(run_ids, table, strict=True)), fit.center))
     columns = []
     for full, rows, center in sides:
-        parameters = np.array([rows.get(run, full) for run in sorted(sizes)])
+        parameters = np.array([rows.get(run, full) for run in sorted(union)])
         if log_batch is None:
             columns.append(parameters[:, 1])
         else:
             columns.append(parameters[:, 0] + parameters[:, 1] * (log_batch - center))
     values = np.column_stack(columns)
-    if not np.isfinite(values).all():
-        return None
-    return values, np.array([sizes[run] for run in sorted(sizes)], dtype=np.int64)
+    return values if np.isfinite(values).all() else None
 
 
 def _percentile(a: ClockFit, b: ClockFit, level: float) -> Pair | None:
@@ -288,7 +282,6 @@ def _log_ratio(
     refits = _paired_refits(failure, learning, log_batch=log_batch)
     if refits is None or learning.df is None or failure.df is None:
         return means[1] - means[0], None
-    values, cells = refits
-    covariance = jackknife_covariance(values[:, :1] - values[:, 1:2], cells)
-    se = math.sqrt(max(float(covariance[0, 0]), 0.0))
-    return means[1] - means[0], _half_width(se, min(learning.df, failure.df), level)
+    found = jackknife(refits[:, :1] - refits[:, 1:2], min(learning.df, failure.df))
+    se = math.sqrt(float(found.covariance[0, 0]))
+    return means[1] - means[0], _half_width(se, found.df, level)

@@ -9,7 +9,7 @@ from typing import Any
 
 from twoclock.errors import SettingsError
 from twoclock.failure import Failure
-from twoclock.fit import FitSettings
+from twoclock.fitsettings import FitSettings
 from twoclock.laws import LAWS
 from twoclock.target import CROSSINGS
 
@@ -76,7 +76,7 @@ class Settings:
     margin: float = 0.10
     law: str = "power"
     sigma: str = "auto"
-    resample: str = "runs"
+    resample: str = "cells"
     reference_batch: int | None = None
     lr_rule: float | None = None
 

@@ -57,7 +57,7 @@ def fit(
 
     Example: twoclock fit data/learning data/failure --out report
     """
-    from twoclock.analysis import Job, run
+    from twoclock.job import Job, run
 
     if settings is None:
         job = Job(

@@ -21,7 +21,7 @@ _EVENT_COLUMNS = (
 )  # fmt: skip
 _SHORT = {
     "batch_size": "B", "group_size": "group", "optimizer_steps_per_rollout": "K",
-    "clip_active": "clip", "validations": "vals",
+    "clip_active": "clip", "rollouts": "rolls", "validations": "vals",
 }  # fmt: skip
 
 
@@ -33,8 +33,8 @@ def runs(
 
     Example: twoclock runs outputs/ --batch-size 512
     """
+    from twoclock.overview import run_rows
     from twoclock.runs import read_runs
-    from twoclock.tables import run_rows
 
     with Bar(quiet=quiet) as bar:
         found = read_runs(paths or [], reading.options(), progress=bar)
@@ -57,11 +57,11 @@ def events(
 
     Example: twoclock events logs/ --target 0.6
     """
-    from twoclock.analysis import Job, find_events
+    from twoclock.job import Job, list_events
 
     job = Job(tuple(map(str, paths or ())), reading.options(), settings_of(reading, rule, fitting))
     with Bar(quiet=quiet) as bar:
-        table, notes, refused = find_events(job, progress=bar)
+        table, notes, refused = list_events(job, progress=bar)
     _print(table, _EVENT_COLUMNS, f"{len(table)} events", json=json)
     if not quiet:
         _remarks(notes, refused)
@@ -82,8 +82,15 @@ def _print(table: pd.DataFrame, columns: tuple[str, ...], title: str, *, json: b
     from rich.console import Console
     from rich.table import Table
 
-    shown = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     used = [c for c in columns if c in table.columns and bool(table[c].notna().any())]
+    shared = [
+        c
+        for c in ("framework", "clock", "target")
+        if c in used and len(table[c].dropna().unique()) == 1
+    ]
+    title += "".join(f", {c} {_cell(table[c].dropna().iloc[0])}" for c in shared)
+    used = [c for c in used if c not in shared]
+    shown = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in used:
         text = column in ("run_id", "reason", "flags", "framework")
         shown.add_column(
@@ -91,6 +98,7 @@ def _print(table: pd.DataFrame, columns: tuple[str, ...], title: str, *, json: b
             justify="left" if text else "right",
             overflow="fold",
             no_wrap=not text,
+            min_width=14 if column == "run_id" else None,
         )
     for row in table[used].itertuples(index=False):
         shown.add_row(*[_cell(value) for value in row])

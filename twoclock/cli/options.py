@@ -56,8 +56,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _panel(panel: str, text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
+def panel(name: str, text: str, *names: str, metavar: str | None = None) -> Any:
+    """Return a typer option that stands under the heading `name` in the help."""
+    return typer.Option(*names, help=text, rich_help_panel=name, metavar=metavar)
 
 
 _READING = "Reading the logs"
@@ -69,39 +70,37 @@ class Reading:
 
     map: Annotated[
         list[str] | None,
-        _panel(
+        panel(
             _READING, "Key of the log for a column; aliases in order.", metavar="COLUMN=KEY[,KEY2]"
         ),
     ] = None
     scale: Annotated[
         list[str] | None,
-        _panel(_READING, "Factor for a column, e.g. accuracy=0.5.", metavar="COLUMN=FACTOR"),
+        panel(_READING, "Factor for a column, e.g. accuracy=0.5.", metavar="COLUMN=FACTOR"),
     ] = None
     val_n: Annotated[
-        int | None, _panel(_READING, "Problems times samples of one validation.", "--val-n")
+        int | None, panel(_READING, "Problems times samples of one validation.", "--val-n")
     ] = None
-    batch_size: Annotated[int | None, _panel(_READING, "Responses per rollout (not prompts).")] = (
+    batch_size: Annotated[int | None, panel(_READING, "Responses per rollout (not prompts).")] = (
         None
     )
-    group_size: Annotated[int | None, _panel(_READING, "Responses per prompt.")] = None
-    lr: Annotated[float | None, _panel(_READING, "Peak learning rate.")] = None
-    run_seed: Annotated[int | None, _panel(_READING, "Seed of the runs that do not log one.")] = (
-        None
-    )
+    group_size: Annotated[int | None, panel(_READING, "Responses per prompt.")] = None
+    lr: Annotated[float | None, panel(_READING, "Peak learning rate.")] = None
+    run_seed: Annotated[int | None, panel(_READING, "Seed of the runs that do not log one.")] = None
     world_size: Annotated[
-        int | None, _panel(_READING, "Training processes (without a GPU that only samples).")
+        int | None, panel(_READING, "Training processes (without a GPU that only samples).")
     ] = None
     reference_batch: Annotated[
-        int | None, _panel(_READING, "B0 of base_lr = lr * (B/B0)**-gamma; default: smallest B.")
+        int | None, panel(_READING, "B0 of base_lr = lr * (B/B0)**-gamma; default: smallest B.")
     ] = None
     lr_rule: Annotated[
-        str | None, _panel(_READING, "sqrt, linear, fixed or gamma; default: detected.")
+        str | None, panel(_READING, "sqrt, linear, fixed or gamma; default: detected.")
     ] = None
     on_reset: Annotated[
-        str | None, _panel(_READING, "Step counter falls back to its start: offset or restart.")
+        str | None, panel(_READING, "Step counter falls back to its start: offset or restart.")
     ] = None
     duplicates: Annotated[
-        str, _panel(_READING, "A step that was logged several times: last or mean.")
+        str, panel(_READING, "A step that was logged several times: last or mean.")
     ] = "last"
 
     def options(self) -> ReadOptions:
@@ -139,35 +138,35 @@ class Rule:
 
     target: Annotated[
         list[str] | None,
-        _panel(
+        panel(
             _RULE, "Target accuracy (repeatable), or per task: addition=0.5.", metavar="[TASK=]X"
         ),
     ] = None
     crossing: Annotated[
-        str, _panel(_RULE, "How a noisy curve crosses: isotonic, first or sustain2.")
+        str, panel(_RULE, "How a noisy curve crosses: isotonic, first or sustain2.")
     ] = "isotonic"
-    drop_abs: Annotated[float, _panel(_RULE, "Fall below the peak that is a failure.")] = 0.10
+    drop_abs: Annotated[float, panel(_RULE, "Fall below the peak that is a failure.")] = 0.10
     drop_rel: Annotated[
-        float, _panel(_RULE, "The same as a share of the peak; the smaller counts.")
+        float, panel(_RULE, "The same as a share of the peak; the smaller counts.")
     ] = 0.50
-    floor: Annotated[float, _panel(_RULE, "Smallest fall that can be told from noise.")] = 0.02
-    recover: Annotated[float, _panel(_RULE, "Share of the fall that undoes it when regained.")] = (
+    floor: Annotated[float, panel(_RULE, "Smallest fall that can be told from noise.")] = 0.02
+    recover: Annotated[float, panel(_RULE, "Share of the fall that undoes it when regained.")] = (
         0.50
     )
-    hard: Annotated[
-        float, _panel(_RULE, "Fall (share of the peak) that needs no confirmation.")
-    ] = 0.80
-    confirm: Annotated[float, _panel(_RULE, "Share of more responses that confirms a fall.")] = 0.10
+    hard: Annotated[float, panel(_RULE, "Fall (share of the peak) that needs no confirmation.")] = (
+        0.80
+    )
+    confirm: Annotated[float, panel(_RULE, "Share of more responses that confirms a fall.")] = 0.10
     dip_limit: Annotated[
-        float, _panel(_RULE, "A dip longer than this times all training before it is a failure.")
+        float, panel(_RULE, "A dip longer than this times all training before it is a failure.")
     ] = 1.0
-    suspect: Annotated[str, _panel(_RULE, "An unconfirmed fall: censor, event or drop.")] = "censor"
+    suspect: Annotated[str, panel(_RULE, "An unconfirmed fall: censor, event or drop.")] = "censor"
     never_learned: Annotated[
-        str, _panel(_RULE, "Runs that never rose, in the failure fit: drop or censor.")
+        str, panel(_RULE, "Runs that never rose, in the failure fit: drop or censor.")
     ] = "drop"
     include_clipped: Annotated[
         bool,
-        _panel(
+        panel(
             _RULE, "Let runs in which clipping can act feed the failure clock.", "--include-clipped"
         ),
     ] = False
@@ -205,22 +204,23 @@ _FIT = "Fitting"
 class Fitting:
     """How the exponents are estimated."""
 
-    by: Annotated[list[str] | None, _panel(_FIT, "Column that splits the runs in addition.")] = None
-    pool: Annotated[list[str] | None, _panel(_FIT, "Stratum column that does not split.")] = None
+    by: Annotated[list[str] | None, panel(_FIT, "Column that splits the runs in addition.")] = None
+    pool: Annotated[list[str] | None, panel(_FIT, "Stratum column that does not split.")] = None
     select: Annotated[
-        str | None, _panel(_FIT, "Keep runs by an expression: 'batch_size >= 256 and seed < 5'.")
+        str | None, panel(_FIT, "Keep runs by an expression: 'batch_size >= 256 and seed < 5'.")
     ] = None
-    draws: Annotated[int, _panel(_FIT, "Bootstrap draws.")] = 10_000
-    level: Annotated[float, _panel(_FIT, "Confidence level.")] = 0.95
-    seed: Annotated[int, _panel(_FIT, "Seed of the bootstrap.")] = 0
-    margin: Annotated[float, _panel(_FIT, "Exponents within +-margin count as zero.")] = 0.10
-    law: Annotated[str, _panel(_FIT, "Law of responses against B: power.")] = "power"
+    draws: Annotated[int, panel(_FIT, "Bootstrap draws.")] = 10_000
+    level: Annotated[float, panel(_FIT, "Confidence level.")] = 0.95
+    seed: Annotated[int, panel(_FIT, "Seed of the bootstrap.")] = 0
+    margin: Annotated[float, panel(_FIT, "Exponents within +-margin count as zero.")] = 0.10
+    law: Annotated[str, panel(_FIT, "Law of responses against B: power.")] = "power"
     sigma: Annotated[
-        str, _panel(_FIT, "Spread between seeds over B: auto, constant or loglinear.")
+        str, panel(_FIT, "Spread between seeds over B: auto, constant or loglinear.")
     ] = "auto"
     resample: Annotated[
-        str, _panel(_FIT, "What is resampled: runs within cells, or seeds shared over B.")
-    ] = "runs"
+        str,
+        panel(_FIT, "What is drawn: runs within batch sizes (cells), or seed numbers (seeds)."),
+    ] = "cells"
 
 
 def settings_of(reading: Reading, rule: Rule, fitting: Fitting) -> Settings:

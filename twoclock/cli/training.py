@@ -1,0 +1,137 @@
+"""`twoclock train` and `twoclock sweep`: the bundled trainer."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from twoclock.cli.options import Quiet, grouped, panel
+from twoclock.cli.progress import Bar
+from twoclock.errors import SettingsError, TrainingError
+
+_TASK, _MODEL, _GRPO, _VALIDATION = "Task and base policy", "Model", "GRPO", "Validation"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Every setting of a run but its grid; the same names and defaults as `TrainSettings`."""
+
+    task: Annotated[str, panel(_TASK, "sorting or addition.")] = "sorting"
+    digits: Annotated[int, panel(_TASK, "Digits to sort, or of each number to add.")] = 6
+    noise: Annotated[float, panel(_TASK, "Share of wrong tokens in the base's training data.")] = (
+        0.1
+    )
+    base_steps: Annotated[int, panel(_TASK, "Supervised steps of the base policy.")] = 2000
+    base_seed: Annotated[int, panel(_TASK, "Seed of the base policy.")] = 0
+    width: Annotated[int, panel(_MODEL, "Model width.")] = 32
+    layers: Annotated[int, panel(_MODEL, "Transformer blocks.")] = 2
+    heads: Annotated[int, panel(_MODEL, "Attention heads.")] = 2
+    group_size: Annotated[int, panel(_GRPO, "Responses per prompt.")] = 8
+    minibatches: Annotated[
+        int, panel(_GRPO, "Minibatches per epoch; K = minibatches * epochs.")
+    ] = 8
+    epochs: Annotated[int, panel(_GRPO, "Passes over a rollout.")] = 1
+    reference_batch: Annotated[int, panel(_GRPO, "B0 of lr = base_lr * (B/B0)**gamma.")] = 64
+    gamma: Annotated[float, panel(_GRPO, "0.5 square root, 1 linear, 0 fixed.")] = 0.5
+    warmup_responses: Annotated[int, panel(_GRPO, "Length of the lr warm-up.")] = 0
+    clip_low: Annotated[str, panel(_GRPO, "Lower clip epsilon, or none.")] = "0.2"
+    clip_high: Annotated[str, panel(_GRPO, "Upper clip epsilon, or none.")] = "0.2"
+    beta1: Annotated[float, panel(_GRPO, "Adam's first decay rate.")] = 0.9
+    beta2: Annotated[float, panel(_GRPO, "Adam's second decay rate.")] = 0.999
+    adam_eps: Annotated[float, panel(_GRPO, "Adam's epsilon.")] = 1e-8
+    grad_clip: Annotated[str, panel(_GRPO, "Largest gradient norm, or none.")] = "none"
+    normalize_std: Annotated[bool, panel(_GRPO, "Divide advantages by the group's sd.")] = True
+    eval_every: Annotated[int, panel(_VALIDATION, "Responses between validations.")] = 512
+    eval_size: Annotated[int, panel(_VALIDATION, "Held-out problems.")] = 500
+    eval_seed: Annotated[int, panel(_VALIDATION, "Seed of the held-out problems.")] = 0
+
+    def values(self) -> dict[str, Any]:
+        """Return the settings with "none" understood."""
+        out = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in ("clip_low", "clip_high", "grad_clip"):
+            out[name] = _number_or_none(out[name], name)
+        return out
+
+
+@grouped
+def train(
+    *,
+    out: Annotated[Path, typer.Argument(help="Each run is written to OUT/RUN_ID.")],
+    batch_size: Annotated[int, typer.Option(help="Responses per rollout, B.")] = 64,
+    base_lr: Annotated[
+        list[float], typer.Option(help="Rate at the reference batch; repeatable.")
+    ] = [1e-4],  # noqa: B006 (typer copies it)
+    seed: Annotated[list[int], typer.Option(help="Seed; repeatable.")] = [0],  # noqa: B006
+    responses: Annotated[int, typer.Option(help="Responses after which a run ends.")] = 20_000,
+    settings: Training,
+    quiet: Quiet = False,
+) -> None:
+    """Train GRPO runs of one batch size, all seeds and learning rates at once.
+
+    Example: twoclock train runs --batch-size 64 --base-lr 1e-4 --seed 0 --seed 1
+    """
+    trainer = _trainer()
+    members = [
+        trainer.TrainSettings(
+            seed=s, batch_size=batch_size, base_lr=rate, responses=responses, **settings.values()
+        )
+        for rate in base_lr
+        for s in seed
+    ]
+    with Bar(quiet=quiet) as bar:
+        folders = trainer.train(members, out, progress=bar)
+    _done(folders, quiet=quiet)
+
+
+@grouped
+def sweep(
+    *,
+    grid: Annotated[Path, typer.Argument(help="TOML file with [grid] and [train].")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder; that of the file by default.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train a grid of batch sizes, learning rates and seeds; finished runs are skipped.
+
+    Example: twoclock sweep data/learning/sweep.toml --out data/learning
+    """
+    trainer = _trainer()
+    plan = trainer.load_sweep(grid)
+    if not quiet:
+        runs = sum(len(plan.members(size)) for size in plan.batch_sizes)
+        print(f"{runs} runs, {plan.total_responses:,} responses", file=sys.stderr)
+    with Bar(quiet=quiet) as bar:
+        folders = trainer.run_sweep(plan, out or grid.parent, progress=bar)
+    _done(folders, quiet=quiet)
+
+
+def _trainer() -> ModuleType:
+    try:
+        from twoclock import trainer
+    except ModuleNotFoundError as err:
+        if err.name != "torch":
+            raise
+        msg = "training needs torch: pip install 'twoclock[train]' (README: the CPU build of torch)"
+        raise TrainingError(msg) from None
+    return trainer
+
+
+def _done(folders: list[Path], *, quiet: bool) -> None:
+    if not quiet:
+        print(f"{len(folders)} runs in {folders[0].parent}", file=sys.stderr)
+
+
+def _number_or_none(text: str, name: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        msg = f"--{name.replace('_', '-')} {text!r}: must be a number or none"
+        raise SettingsError(msg) from None

@@ -1,0 +1,157 @@
+"""What happened in the runs: strata, targets, and the events of both clocks. Nothing is fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from twoclock.clocks import Tables
+from twoclock.errors import NoUsableRuns, TargetError
+from twoclock.events import find_failures, find_targets
+from twoclock.eventtable import EventTable
+from twoclock.lr_rule import with_base_lr
+from twoclock.notes import Note
+from twoclock.runs import Runs
+from twoclock.select import select_rows
+from twoclock.settings import Settings
+from twoclock.strata import Strata, stratify
+from twoclock.target import CROSSINGS, Target
+from twoclock.target_choice import check_target, default_target
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Runs with their strata and the events of both clocks, before anything is fitted.
+
+    Parameters
+    ----------
+    tables : Tables
+        Runs (base_lr filled), steps, evals.
+    strata : Strata
+        The strata.
+    failures : EventTable
+        Failures on native grids, every run.
+    learning : tuple of (float, dict of str to DataFrame)
+        For each target, the learning events under every crossing rule.
+    notes : tuple of Note
+        Warnings so far.
+    lr_rule : str
+        How lr was scaled, in words.
+    marks : DataFrame
+        Marks for plots.
+    """
+
+    tables: Tables
+    strata: Strata
+    failures: EventTable
+    learning: tuple[tuple[float, Mapping[str, pd.DataFrame]], ...]
+    notes: tuple[Note, ...]
+    lr_rule: str
+
+
+def observe(runs: Runs, settings: Settings) -> Observed:
+    """Return the events of both clocks for every run, with strata and targets; nothing is fitted.
+
+    Raises
+    ------
+    NoUsableRuns
+        The selection keeps no run.
+    TargetError
+        No target can be used, and no run tells about failure.
+    """
+    if settings.select is not None:
+        kept = runs.runs.loc[select_rows(runs.runs, settings.select), "run_id"]
+        runs = runs.select(kept)
+        check_kept(runs.runs, settings)
+    table, rule, lr_notes = with_base_lr(
+        runs.runs, gamma=settings.lr_rule, reference_batch=settings.reference_batch
+    )
+    tables = Tables(table, runs.steps, runs.evals)
+    strata = stratify(table, by=settings.by, pool=settings.pool)
+    failures = find_failures(table, runs.steps, runs.evals, settings.failure)
+    learning, target_notes = _learning_events(tables, failures.events, settings)
+    notes = (*runs.notes, *lr_notes, *strata.notes, *failures.notes, *target_notes)
+    return Observed(tables, strata, failures, learning, notes, rule.describe())
+
+
+def check_kept(rows: pd.DataFrame, settings: Settings) -> None:
+    """Raise NoUsableRuns when the selection kept nothing."""
+    if rows.empty:
+        msg = f"--select {settings.select!r} keeps none of the runs"
+        raise NoUsableRuns(msg)
+
+
+def _learning_events(
+    tables: Tables, failures: pd.DataFrame, settings: Settings
+) -> tuple[tuple[tuple[float, Mapping[str, pd.DataFrame]], ...], tuple[Note, ...]]:
+    """Return, per task, model and metric, the events of each target under every crossing rule."""
+    found: list[tuple[float, Mapping[str, pd.DataFrame]]] = []
+    notes: list[Note] = []
+    refusals: list[TargetError] = []
+    for name, group in _target_groups(tables):
+        try:
+            targets = _targets_of(name, group, settings, notes)
+        except TargetError as err:
+            refusals.append(err)
+            notes.append(_no_target(err, group))
+            continue
+        for value in targets:
+            try:
+                check_target(group.runs, group.evals, Target(value))
+            except TargetError as err:
+                refusals.append(err)
+                notes.append(_no_target(err, group))
+                continue
+            by_rule = {
+                rule: find_targets(
+                    group.runs, group.steps, group.evals, Target(value, rule), failures
+                )
+                for rule in CROSSINGS
+            }
+            notes += by_rule[settings.crossing].notes
+            found.append((value, {rule: table.events for rule, table in by_rule.items()}))
+    failed = bool(np.isfinite(failures["upper"].to_numpy(dtype=np.float64)).any())
+    if not found and refusals and not failed:
+        raise refusals[0]
+    return tuple(found), tuple(notes)
+
+
+def _no_target(err: TargetError, group: Tables) -> Note:
+    return Note("no_target", str(err), tuple(str(run) for run in group.runs["run_id"]))
+
+
+def _target_groups(tables: Tables) -> list[tuple[str, Tables]]:
+    """Return the runs of each task, model and metric, with the name of the task."""
+    runs = tables.runs
+    first = tables.evals.drop_duplicates("run_id").set_index("run_id")["metric"]
+    keys = pd.DataFrame(
+        {
+            "task": runs["task"].astype("string").fillna(""),
+            "model": runs["model"].astype("string").fillna(""),
+            "metric": runs["run_id"].map(first).astype("string").fillna(""),
+        }
+    )
+    groups = keys.groupby(["task", "model", "metric"], sort=True).indices
+    return [
+        (str(key[0]), tables.take(tuple(runs["run_id"].iloc[rows]))) for key, rows in groups.items()
+    ]
+
+
+def _targets_of(
+    task: str, group: Tables, settings: Settings, notes: list[Note]
+) -> tuple[float, ...]:
+    if task in settings.task_targets:
+        return (settings.task_targets[task],)
+    if settings.targets:
+        return settings.targets
+    value = default_target(group.runs, group.evals)
+    what = f" of task {task}" if task else ""
+    text = (
+        f"target {value:g}{what} chosen: the highest multiple of 0.05 that half of the runs of "
+        "every B reached (--target to choose another)"
+    )
+    notes.append(Note("default_target", text))
+    return (value,)

@@ -1,0 +1,35 @@
+"""One line per run: what was read, for people and for `runs --json`."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from twoclock.runs import Runs
+
+
+def run_rows(found: Runs) -> pd.DataFrame:
+    """Return the `runs` table with what its logs hold beside it.
+
+    Parameters
+    ----------
+    found : Runs
+        From `read_runs`.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `schema.RUNS` and: rollouts (rows logged), responses (last count),
+        validations, metric.
+    """
+    table = found.runs.copy()
+    steps, evals = found.steps.groupby("run_id"), found.evals.groupby("run_id")
+    last = pd.concat([found.steps[["run_id", "responses"]], found.evals[["run_id", "responses"]]])
+    table["rollouts"] = _by_run(table, steps.size())
+    table["responses"] = _by_run(table, last.groupby("run_id")["responses"].max())
+    table["validations"] = _by_run(table, evals.size())
+    table["metric"] = table["run_id"].map(evals["metric"].first())
+    return table
+
+
+def _by_run(table: pd.DataFrame, values: pd.Series[int]) -> pd.Series[int]:
+    return table["run_id"].map(values).astype("Int64")
