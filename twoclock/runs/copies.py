@@ -1,0 +1,127 @@
+"""Copies and parts: the same run found twice counts once, one run in several files is joined."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from twoclock.notes import Note
+from twoclock.runs.counting import Counted
+from twoclock.sources.base import Log
+
+
+@dataclass(frozen=True)
+class Part:
+    """A counted log under the name of its run.
+
+    Parameters
+    ----------
+    run_id : str
+        The run.
+    log : Log
+        What was read.
+    counted : Counted
+        Its tables.
+    joined : bool
+        The user gave the name: logs that share it are one run.
+    extra_files : tuple of Path
+        Settings files that were read for it.
+    """
+
+    run_id: str
+    log: Log
+    counted: Counted
+    joined: bool = False
+    extra_files: tuple[Path, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of the log."""
+        return self.log.files or (self.log.path,)
+
+    @property
+    def all_files(self) -> tuple[Path, ...]:
+        """Files of the log and the settings files read for it."""
+        return (*self.files, *self.extra_files)
+
+
+def drop_copies(parts: list[Part], notes: list[Note]) -> list[Part]:
+    """Return the parts without those whose facts and numbers all equal an earlier one's."""
+    kept: dict[str, Part] = {}
+    for part in parts:
+        mark = _fingerprint(part.counted)
+        first = kept.setdefault(mark, part)
+        if first is not part:
+            message = f"{part.log.path} is a copy of {first.log.path}; counted once"
+            notes.append(Note("duplicate_run", message, runs=(first.run_id,)))
+    return list(kept.values())
+
+
+def _fingerprint(counted: Counted) -> str:
+    facts = sorted((k, str(v)) for k, v in counted.run.items() if k not in ("run_id", "source"))
+    digest = hashlib.sha256(repr(facts).encode())
+    for frame in (counted.steps, counted.evals):
+        digest.update(repr(list(frame.columns)).encode())
+        for name in frame.columns:
+            column = frame[name]
+            if pd.api.types.is_numeric_dtype(column):
+                digest.update(column.to_numpy(dtype=np.float64).tobytes())
+            else:
+                digest.update(repr(column.dropna().to_dict()).encode())
+    return digest.hexdigest()
+
+
+def join_parts(parts: list[Part], notes: list[Note]) -> list[Part]:
+    """Return the parts with those that the user gave one name joined into one run.
+
+    The part that begins later goes first where they overlap.
+    """
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.run_id, []).append(part)
+    out: list[Part] = []
+    for run_id, group in groups.items():
+        if len(group) == 1:
+            out += group
+        elif all(part.joined for part in group):
+            out.append(_joined(group))
+            message = f"{len(group)} files are one run, as runs.yaml says"
+            notes.append(Note("joined", message, runs=(run_id,)))
+        else:
+            for i, part in enumerate(group, start=1):
+                out.append(part if i == 1 else replace(part, run_id=f"{run_id}#{i}"))
+            notes.append(Note("same_name", f"{len(group)} runs are named {run_id}", runs=(run_id,)))
+    return out
+
+
+def _joined(group: list[Part]) -> Part:
+    group = sorted(group, key=lambda part: (_begin(part.counted), str(part.log.path)))
+    first = group[0]
+    steps, evals = first.counted.steps, first.counted.evals
+    for part in group[1:]:
+        steps = _overlaid(steps, part.counted.steps)
+        evals = _overlaid(evals, part.counted.evals)
+    run: dict[str, object] = {}
+    for part in reversed(group):
+        run.update(part.counted.run)
+    notes = tuple(note for part in group for note in part.counted.notes)
+    files = tuple(dict.fromkeys(path for part in group for path in part.files))
+    counted = replace(first.counted, run=run, steps=steps, evals=evals, notes=notes)
+    extra = tuple(dict.fromkeys(path for part in group for path in part.extra_files))
+    return replace(first, log=replace(first.log, files=files), counted=counted, extra_files=extra)
+
+
+def _begin(counted: Counted) -> float:
+    starts = [float(f["responses"].min()) for f in (counted.steps, counted.evals) if len(f)]
+    return min(starts, default=0.0)
+
+
+def _overlaid(earlier: pd.DataFrame, later: pd.DataFrame) -> pd.DataFrame:
+    if not len(later) or not len(earlier):
+        return later if len(later) else earlier
+    kept: pd.DataFrame = earlier[earlier["responses"] < later["responses"].min()]
+    return pd.concat([kept, later], ignore_index=True)

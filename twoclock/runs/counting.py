@@ -1,0 +1,204 @@
+"""From what a log says to the tables: responses counted, rows joined, one row per rollout.
+
+The same for every format. All counts are of responses generated; where filtering or masking makes
+the number trained on differ, both are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from twoclock.errors import MissingFacts, SourceError
+from twoclock.notes import Note
+from twoclock.reading import ReadOptions
+from twoclock.runs.facts import clip_activity, derive, gather
+from twoclock.runs.frames import Work, column_values, evals_frame, steps_frame
+from twoclock.runs.generated import count_generated, logged_batch_size
+from twoclock.runs.resuming import Ticks
+from twoclock.runs.schedule import describe_lr
+from twoclock.runs.steps import find_course
+from twoclock.runs.validation import choose
+from twoclock.sources.base import Fact, Log
+from twoclock.sources.columns import STEP_COLUMNS
+from twoclock.sources.rows import Floats
+
+MAX_RESPONSES = 2**53
+"""More responses than whole numbers in a float: the step or the batch size is wrong."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One run as tables.
+
+    Parameters
+    ----------
+    run : dict
+        Its `runs` row.
+    steps, evals : pandas.DataFrame
+        Its rows of those tables, without `run_id`.
+    notes : tuple of Note
+        Remarks.
+    """
+
+    run: dict[str, Any]
+    steps: pd.DataFrame
+    evals: pd.DataFrame
+    notes: tuple[Note, ...]
+
+
+def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Counted:
+    """Turn a log into tables.
+
+    Parameters
+    ----------
+    log : Log
+        What the file says.
+    given : mapping
+        Facts that the user gave for this run (options over `runs.yaml`).
+    options : ReadOptions
+        Aliases, factors and what to do with resets and repeats.
+
+    Raises
+    ------
+    MissingFacts
+        The batch size or the accuracy key is not known; the message says what gives it.
+    SourceError
+        The rows contradict themselves.
+    """
+    work = Work(log, gather(log, given), options, notes=list(log.notes))
+    work.columns = {
+        name: found
+        for name, usual in STEP_COLUMNS.items()
+        if (found := column_values(log, name, options, usual)) is not None
+    }
+    work.notes += _not_numbers(log)
+    problems: list[MissingFacts] = []
+    try:
+        work.validations = choose(log, options.map.get("accuracy", ()), work.notes)
+    except MissingFacts as err:
+        problems.append(err)
+    try:
+        work.course = find_course(log, work.columns, work.validations, options)
+        work.notes += work.course.notes
+        work.notes += derive(work.facts, work.where)
+        _need_batch_size(work)
+    except MissingFacts as err:
+        problems.append(err)
+    if problems:
+        reason = "; ".join(err.reason for err in problems)
+        missing = tuple(dict.fromkeys(name for err in problems for name in err.facts))
+        raise MissingFacts(reason, where=work.where, facts=missing)
+    return _tables(work)
+
+
+def _not_numbers(log: Log) -> list[Note]:
+    """Remark on values that are no numbers, under keys that otherwise hold numbers."""
+    return [
+        Note(
+            "not_a_number",
+            f"{bad.count} values of {key} are not numbers and left out, first {bad.example}",
+            where=f"{log.path} row {bad.line}",
+            count=bad.count,
+        )
+        for key, bad in sorted(log.rows.rejected.items())
+        if key in log.rows.values
+    ]
+
+
+def _need_batch_size(work: Work) -> None:
+    """Take the batch size from the log's own counts where no setting gives it, or check it.
+
+    Raises
+    ------
+    MissingFacts
+        Nothing gives it.
+    """
+    log, facts = work.log, work.facts
+    seen = None if log.step_counts == "optimizer" else logged_batch_size(log, work.course)
+    if "batch_size" in facts:
+        size = facts["batch_size"].value
+        if seen is not None and seen.value != size:
+            message = f"batch size {size} is used; the log counts {seen.value} responses a rollout"
+            work.notes.append(Note("batch_size_disagrees", message, where=work.where))
+        return
+    if seen is None:
+        msg = (
+            "batch size (responses per rollout) is not logged; give --batch-size, "
+            "or batch_size in runs.yaml beside the log"
+        )
+        raise MissingFacts(msg, where=work.where, facts=("batch_size",))
+    facts["batch_size"] = seen
+    derive(facts, work.where)
+
+
+def _tables(work: Work) -> Counted:
+    log, facts, options, notes = work.log, work.facts, work.options, work.notes
+    ticks = Ticks.of(work.course, _rollouts_of(work), log.rows.count)
+    spread = {name: ticks.spread(v, options.duplicates) for name, v in work.columns.items()}
+    trains = np.zeros(len(ticks.tick), dtype=bool)
+    for _, times in spread.values():
+        trains |= times > 0
+    validated = work.validations[0].values if work.validations else None
+    counts = count_generated(log, ticks, facts, trains, validated)
+    if len(counts.generated) and counts.generated[-1] > MAX_RESPONSES:
+        msg = f"{counts.generated[-1]:.3g} responses cannot be; look at the step and batch size"
+        raise SourceError(msg, where=work.where)
+    notes += [*_repeats(work, spread), *counts.notes, *_left_truncated(ticks.tick, work.where)]
+    lr = spread["lr"][0] if "lr" in spread else np.full(len(ticks.tick), np.nan)
+    notes += describe_lr(facts, lr, counts.generated, work.where)
+    facts["clip_active"] = clip_activity(facts, synchronous=log.synchronous)
+    steps = steps_frame(work, ticks, counts, spread, trains)
+    evals = [evals_frame(work, ticks, counts, series) for series in work.validations]
+    run = {name: fact.value for name, fact in facts.items()}
+    run |= {f"{name}_from": fact.source for name, fact in facts.items()}
+    run.setdefault("ended", "unknown")
+    joined = pd.concat(evals, ignore_index=True) if evals else pd.DataFrame()
+    return Counted(run, steps, joined, tuple(notes))
+
+
+def _rollouts_of(work: Work) -> Floats:
+    """Return the rollouts behind each step."""
+    step, facts = work.course.step, work.facts
+    if work.course.by_responses:
+        return _ceil(step / facts["batch_size"].value)
+    if work.log.step_counts == "rollout":
+        return step
+    steps = facts.get("optimizer_steps_per_rollout")
+    if steps is None:
+        message = (
+            "one optimizer step per rollout is assumed; give optimizer_steps_per_rollout "
+            "(or num_iterations) in runs.yaml"
+        )
+        work.notes.append(Note("assumed_steps_per_rollout", message, where=work.where))
+        facts["optimizer_steps_per_rollout"] = Fact(1, "derived")
+        return step
+    return _ceil(step / steps.value)
+
+
+def _ceil(values: Floats) -> Floats:
+    return np.asarray(np.ceil(values - 1e-9), dtype=np.float64)
+
+
+def _repeats(work: Work, spread: Mapping[str, tuple[Floats, npt.NDArray[Any]]]) -> list[Note]:
+    """Remark on steps that were logged several times with the same keys."""
+    most = max((times.max(initial=0) for _, times in spread.values()), default=0)
+    if most < 2 or work.log.step_counts != "rollout":
+        return []
+    number = max(int((times > 1).sum()) for _, times in spread.values())
+    how = "the mean counts" if work.options.duplicates == "mean" else "the last value counts"
+    message = f"{number} steps are logged up to {most:.0f} times; {how} (--duplicates last|mean)"
+    return [Note("repeated_steps", message, where=work.where, count=number)]
+
+
+def _left_truncated(tick: Floats, where: str) -> list[Note]:
+    spacing = float(np.median(np.diff(tick))) if len(tick) > 1 else 1.0
+    if not len(tick) or tick[0] <= max(1.0, 1.5 * spacing):
+        return []
+    message = f"left_truncated: the log begins at step {tick[0]:g}; responses count from 0"
+    return [Note("left_truncated", message, where=where)]

@@ -1,0 +1,231 @@
+"""What is known about one run, and from where: user before config before log before derived.
+
+Works on names and values only; it reads no files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from twoclock.errors import MissingFacts, SourceError
+from twoclock.notes import Note
+from twoclock.schema import RUNS
+from twoclock.sources.base import Fact, Log, Source
+from twoclock.sources.columns import RUN_NUMBERS
+
+Facts = dict[str, Fact]
+
+TRL_FACTS = (
+    "generation_batch_size", "per_device_train_batch_size", "gradient_accumulation_steps",
+    "steps_per_generation", "num_iterations", "num_generations", "world_size",
+)  # fmt: skip
+"""Settings of a TRL trainer that count its responses; allowed in `runs.yaml`."""
+
+NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
+"""Columns where null means that there is no such limit."""
+
+WIDE_CLIP = 10.0
+"""A clip epsilon from here on cannot act in practice."""
+
+_INTS = tuple(c.name for c in RUNS.columns if c.kind == "int") + TRL_FACTS
+_FLOATS = tuple(c.name for c in RUNS.columns if c.kind == "float")
+
+
+def gather(log: Log, given: Mapping[str, Any]) -> Facts:
+    """Return the facts of a log, those that the user gave (options, `runs.yaml`) going first.
+
+    Raises
+    ------
+    SourceError
+        A value is not a number where one is needed.
+    """
+    facts: Facts = {name: Fact(text, "log") for name, text in log.rows.texts.items()}
+    facts.update(_constants(log))
+    facts.update(log.facts)
+    if log.framework and "framework" not in facts:
+        facts["framework"] = Fact(log.framework, "log")
+    for name, value in given.items():
+        facts[name] = Fact(value, "user")
+    typed = ((name, _typed(name, fact, str(log.path))) for name, fact in facts.items())
+    return {name: fact for name, fact in typed if fact is not None}
+
+
+def _constants(log: Log) -> Facts:
+    """Return the `runs` columns that every row repeats with one value."""
+    facts: Facts = {}
+    for name in RUN_NUMBERS:
+        values = log.rows.values.get(name)
+        if values is None or name in log.facts:
+            continue
+        distinct = np.unique(values.finite().value)
+        if len(distinct) == 1:
+            facts[name] = Fact(float(distinct[0]), "log")
+        elif len(distinct) > 1 and name == "batch_size":
+            found = ", ".join(f"{v:g}" for v in distinct[:4])
+            msg = f"batch_size changes within the run ({found}); split it into runs"
+            raise SourceError(msg, where=str(log.path))
+    return facts
+
+
+def _typed(name: str, fact: Fact, where: str) -> Fact | None:
+    value = fact.value
+    if name in NO_LIMIT and value is None:
+        return Fact(math.inf, fact.source)
+    if value is None:
+        return None
+    if name not in _INTS and name not in _FLOATS:
+        return Fact(str(value) if name in RUNS.names else value, fact.source)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    whole = name in _INTS
+    if isinstance(value, bool) or math.isnan(number) or (whole and not _is_whole(number)):
+        kind = "a whole number" if whole else "a number"
+        msg = f"{name} is {value!r}, must be {kind}"
+        raise SourceError(msg, where=where)
+    return Fact(round(number) if whole else number, fact.source)
+
+
+def _is_whole(number: float) -> bool:
+    return math.isfinite(number) and abs(number - round(number)) < 1e-9 and abs(number) < 2**62
+
+
+def derive(facts: Facts, where: str) -> list[Note]:
+    """Add what follows from the facts: B, prompts, K; return remarks on contradictions.
+
+    Examples
+    --------
+    >>> facts = {"prompts_per_rollout": Fact(64, "config"), "group_size": Fact(8, "config")}
+    >>> notes = derive(facts, "run")
+    >>> facts["batch_size"]
+    Fact(value=512, source='config')
+    """
+    notes: list[Note] = []
+    _derive_trl(facts, where)
+    _derive_batch(facts, where, notes)
+    _product(facts, "optimizer_steps_per_rollout", "minibatches", "epochs")
+    for name in ("batch_size", "group_size", "prompts_per_rollout", "optimizer_steps_per_rollout"):
+        if name in facts and facts[name].value < 1:
+            msg = f"{name} is {facts[name].value}, must be 1 or more"
+            raise SourceError(msg, where=where)
+    return notes
+
+
+def _derive_trl(facts: Facts, where: str) -> None:
+    """Count responses as TRL does: `generation_batch_size` responses each rollout.
+
+    `steps_per_generation` defaults to the gradient accumulation, and K is
+    ``steps_per_generation * num_iterations / gradient_accumulation_steps``.
+    """
+    if not any(name in facts for name in TRL_FACTS):
+        return
+    accumulation = facts.get("gradient_accumulation_steps")
+    per_generation = facts.get("steps_per_generation", accumulation)
+    iterations = facts.get("num_iterations", Fact(1, "derived"))
+    if "num_generations" in facts:
+        facts.setdefault("group_size", facts["num_generations"])
+    parts = (facts.get("per_device_train_batch_size"), facts.get("world_size"), per_generation)
+    known = [part for part in parts if part is not None]
+    if "batch_size" not in facts:
+        if "generation_batch_size" in facts:
+            facts["batch_size"] = facts["generation_batch_size"]
+        elif len(known) == len(parts):
+            size = math.prod(part.value for part in known)
+            facts["batch_size"] = Fact(size, joint_source(known))
+            _check_groups(facts, size, where)
+    if per_generation is None or accumulation is None:
+        if "num_iterations" in facts:
+            facts.setdefault("optimizer_steps_per_rollout", iterations)
+        return
+    steps = per_generation.value * iterations.value / accumulation.value
+    source = joint_source([per_generation, iterations, accumulation])
+    if steps < 1 and "batch_size" in facts:
+        # several generations feed one optimizer step: together they are one rollout
+        whole = facts["batch_size"].value / steps
+        facts["batch_size"] = Fact(round(whole), facts["batch_size"].source)
+    facts.setdefault("optimizer_steps_per_rollout", Fact(max(1, round(steps)), source))
+
+
+def _check_groups(facts: Facts, size: int, where: str) -> None:
+    group = facts.get("group_size")
+    if group is not None and size % group.value:
+        msg = (
+            f"per-device batch x processes x accumulation is {size}, no multiple of the group "
+            f"size {group.value} (old TRL counts prompts there); give --batch-size in responses"
+        )
+        raise MissingFacts(msg, where=where, facts=("batch_size",))
+
+
+def _derive_batch(facts: Facts, where: str, notes: list[Note]) -> None:
+    size, group = facts.get("batch_size"), facts.get("group_size")
+    prompts = facts.get("prompts_per_rollout")
+    if size is None:
+        _product(facts, "batch_size", "prompts_per_rollout", "group_size")
+        return
+    if prompts is not None and group is not None and prompts.value * group.value != size.value:
+        message = (
+            f"batch size {size.value} ({size.source}) is not {prompts.value} prompts "
+            f"x {group.value} responses; {size.value} is used"
+        )
+        notes.append(Note("batch_size_disagrees", message, where=where))
+        del facts["prompts_per_rollout"]
+        prompts = None
+    if prompts is None and group is not None and size.value % group.value == 0:
+        source = joint_source([size, group])
+        facts["prompts_per_rollout"] = Fact(size.value // group.value, source)
+    elif group is None and prompts is not None and size.value % prompts.value == 0:
+        facts["group_size"] = Fact(size.value // prompts.value, joint_source([size, prompts]))
+
+
+def _product(facts: Facts, name: str, *factors: str) -> None:
+    known = [facts[factor] for factor in factors if factor in facts]
+    if name not in facts and len(known) == len(factors):
+        value = math.prod(fact.value for fact in known)
+        facts[name] = Fact(value, joint_source(known))
+
+
+def joint_source(facts: Iterable[Fact]) -> Source:
+    """Return the source of a value computed from several facts: theirs if all agree.
+
+    Examples
+    --------
+    >>> joint_source([Fact(1, "config"), Fact(2, "config")]), joint_source([Fact(1, "log")])
+    ('config', 'log')
+    """
+    sources = {fact.source for fact in facts}
+    if "user" in sources:
+        return "user"
+    return sources.pop() if len(sources) == 1 else "derived"
+
+
+def clip_activity(facts: Facts, *, synchronous: bool | None) -> Fact:
+    """Tell whether clipping can act in the run: yes, no or unknown, decided by settings alone.
+
+    No: every bound is absent or wide (epsilon of 10 and more, no dual clip), or one optimizer step
+    a rollout in a synchronous trainer, where the ratio is 1. An observed clip fraction of 0 says
+    nothing.
+
+    Examples
+    --------
+    >>> loose = {n: Fact(float("inf"), "config") for n in ("clip_low", "clip_high", "clip_dual")}
+    >>> clip_activity(loose, synchronous=None)
+    Fact(value='no', source='config')
+    """
+    if "clip_active" in facts:
+        return facts["clip_active"]
+    bounds = [facts.get(name) for name in ("clip_low", "clip_high", "clip_dual")]
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) == 3 and all(bound.value >= WIDE_CLIP for bound in known):
+        return Fact("no", joint_source(known))
+    steps = facts.get("optimizer_steps_per_rollout")
+    if steps is not None and steps.value == 1 and synchronous:
+        return Fact("no", "derived")
+    acts = any(bound.value < WIDE_CLIP for bound in known)
+    if acts and (synchronous is False or (steps is not None and steps.value > 1)):
+        return Fact("yes", "derived")
+    return Fact("unknown", "derived")

@@ -1,0 +1,193 @@
+"""The `steps` and `evals` rows of one run, once its rows are in order and its responses counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from twoclock.notes import Note
+from twoclock.reading import ReadOptions
+from twoclock.runs.facts import Facts
+from twoclock.runs.generated import Counts
+from twoclock.runs.resuming import Course, Ticks
+from twoclock.runs.validation import Validation, to_unit
+from twoclock.sources.base import Log
+from twoclock.sources.columns import ACCURACY_N, matching
+from twoclock.sources.rows import Floats, Values
+
+Bools = npt.NDArray[np.bool_]
+
+MAX_STEP_ROWS = 200_000
+"""Step rows kept of one run; longer runs are thinned evenly, with a note."""
+
+KEPT_AT_END = 1000
+"""Last step rows that thinning never touches."""
+
+_COUNTERS = ("optimizer_step", "responses_trained", "tokens", "flops", "seconds")
+
+
+@dataclass
+class Work:
+    """One run on its way to the tables: what the steps of counting share.
+
+    Parameters
+    ----------
+    log : Log
+        What the file says.
+    facts : dict of str to Fact
+        What is known about the run so far.
+    options : ReadOptions
+        The user's choices.
+    columns : dict of str to Values
+        Training columns by name.
+    validations : list of Validation
+        Validation series.
+    course : Course
+        Rows that count, and where they stand.
+    notes : list of Note
+        Remarks so far.
+    """
+
+    log: Log
+    facts: Facts
+    options: ReadOptions
+    columns: dict[str, Values] = field(default_factory=dict)
+    validations: list[Validation] = field(default_factory=list)
+    course: Course = field(default_factory=lambda: Course(np.empty(0, dtype=int), np.empty(0)))
+    notes: list[Note] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """File, for messages."""
+        return str(self.log.path)
+
+
+def column_values(
+    log: Log, name: str, options: ReadOptions, usual: tuple[str, ...]
+) -> Values | None:
+    """Return the values of a column, from the user's keys, the format's or the usual ones."""
+    keys = (*options.map.get(name, ()), *log.columns.get(name, ()), *usual)
+    found = matching(keys, log.rows.values)
+    if not found:
+        return None
+    values = log.rows.values[found[0]]
+    factor = options.scale.get(name)
+    return values if factor is None else Values(values.at, values.value * factor)
+
+
+def steps_frame(
+    work: Work, ticks: Ticks, counts: Counts,
+    spread: Mapping[str, tuple[Floats, npt.NDArray[Any]]], trains: Bools,
+) -> pd.DataFrame:  # fmt: skip
+    """Return the `steps` rows, one for each group of rows with a training row.
+
+    Parameters
+    ----------
+    work : Work
+        The run.
+    ticks : Ticks
+        Its rows by rollout, g groups.
+    counts : Counts
+        Responses at each group.
+    spread : mapping of str to (values, times logged)
+        Each training column by group, shape (g,).
+    trains : array of bool, shape (g,)
+        Groups with a training row.
+    """
+    bad = {
+        name: (times > 0) & ~np.isfinite(values)
+        for name, (values, times) in spread.items()
+        if name not in _COUNTERS
+    }
+    anything_bad = np.zeros(len(trains), dtype=bool)
+    for mask in bad.values():
+        anything_bad |= mask
+    rows = _thinned(np.flatnonzero(trains), anything_bad, work)
+    data: dict[str, Any] = {
+        "rollout": counts.rollout[rows],
+        "responses": np.round(counts.generated[rows]),
+    }
+    if counts.trained is not None:
+        data["responses_trained"] = np.round(counts.trained[rows])
+    step_number = _optimizer_steps(work, ticks, counts)
+    if step_number is not None:
+        data["optimizer_step"] = step_number[rows]
+    for name, (values, _) in spread.items():
+        picked = values[rows]
+        data[name] = np.where(np.isfinite(picked), picked, np.nan)
+    names = np.full(len(rows), None, dtype=object)
+    for at in np.flatnonzero(anything_bad[rows]):
+        names[at] = ",".join(name for name, mask in bad.items() if mask[rows[at]])
+    return pd.DataFrame({**data, "nonfinite": pd.array(names, dtype="string")})
+
+
+def _thinned(rows: npt.NDArray[np.intp], marked: Bools, work: Work) -> npt.NDArray[np.intp]:
+    """Return the rows to keep of a very long run: the last ones, changes, and every k-th."""
+    if len(rows) <= MAX_STEP_ROWS:
+        return rows
+    every = -(-len(rows) // MAX_STEP_ROWS)
+    keep = np.zeros(len(rows), dtype=bool)
+    keep[::every] = True
+    keep[-KEPT_AT_END:] = True
+    changes = np.flatnonzero(np.diff(marked[rows].astype(np.int8)))
+    keep[changes] = True
+    keep[changes + 1] = True
+    message = f"{len(rows)} step rows thinned to {int(keep.sum())}; validations are all kept"
+    work.notes.append(Note("steps_thinned", message, where=work.where))
+    return rows[keep]
+
+
+def _optimizer_steps(work: Work, ticks: Ticks, counts: Counts) -> Floats | None:
+    if work.log.step_counts == "optimizer":
+        return ticks.spread(Values(work.course.at, work.course.step))[0]
+    steps = work.facts.get("optimizer_steps_per_rollout")
+    if steps is None:
+        return None
+    return np.asarray(counts.rollout * steps.value, dtype=np.float64)
+
+
+def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) -> pd.DataFrame:
+    """Return the `evals` rows of one validation series: its finite values."""
+    value, _ = ticks.spread(series.values, work.options.duplicates)
+    rows = np.flatnonzero(np.isfinite(value))
+    dropped = int((~np.isfinite(series.values.value)).sum())
+    if dropped:
+        message = f"{dropped} validations of {series.metric} are NaN or null: not counted"
+        note = Note("nonfinite_validation", message, where=work.where, count=dropped)
+        work.notes.append(note)
+    factor = work.options.scale.get("accuracy")
+    accuracy, scale, remarks = to_unit(value[rows], series, factor, work.where)
+    work.notes += remarks
+    frame = pd.DataFrame(
+        {
+            "responses": np.round(counts.before_eval[rows]),
+            "rollout": ticks.tick[rows],
+            "accuracy": accuracy,
+            "metric": series.metric,
+            "scale": scale,
+        }
+    )
+    _add_size(frame, work, ticks, rows)
+    seconds = column_values(
+        work.log, "eval_seconds", work.options, ("eval_seconds", "timing_s/testing")
+    )
+    if seconds is not None:
+        frame["eval_seconds"] = ticks.spread(seconds.finite())[0][rows]
+    return frame
+
+
+def _add_size(frame: pd.DataFrame, work: Work, ticks: Ticks, rows: npt.NDArray[np.intp]) -> None:
+    """Add the problems times samples of each validation: the user's, logged, or configured."""
+    size = work.facts.get("eval_size")
+    n = column_values(work.log, "n", work.options, ACCURACY_N)
+    if n is not None and (size is None or size.source != "user"):
+        logged = ticks.spread(n.finite())[0][rows]
+        usable = np.isfinite(logged) & (logged >= 1)
+        frame["n"] = np.where(usable, np.round(logged), np.nan)
+    elif size is not None:
+        frame["n"] = size.value

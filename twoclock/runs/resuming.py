@@ -1,0 +1,192 @@
+"""The order of a log's rows: resumed runs, repeated steps, counters that fall back.
+
+A fall of the step to a later one than the first is a resume: what the abandoned branch had logged
+from there on is dropped. A fall to the first step or below is a reset, which only the user can
+explain. Rows that come late without repeating a step are put in their place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclock.errors import SourceError
+from twoclock.notes import Note
+from twoclock.sources.rows import Floats, Ints, Values
+
+MAX_FALLS = 1000
+"""A log whose step falls more often is a mixture of runs, not a resumed run."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """The rows that count, in file order.
+
+    Parameters
+    ----------
+    at : array of int, shape (n,)
+        Row numbers.
+    step : array of float, shape (n,)
+        Step of each, continued over resets.
+    notes : tuple of Note
+        What was dropped.
+    by_responses : bool
+        The rows have no steps: `step` holds responses.
+    """
+
+    at: Ints
+    step: Floats
+    notes: tuple[Note, ...] = ()
+    by_responses: bool = False
+
+
+def resolve(
+    step: Values,
+    leads: npt.NDArray[np.bool_],
+    *,
+    resumed_at: tuple[int, ...] = (),
+    on_reset: str | None = None,
+    where: str = "",
+) -> Course:
+    """Return the rows that count.
+
+    Parameters
+    ----------
+    step : Values
+        Step of each row that has one (finite).
+    leads : array of bool, shape (rows,)
+        Rows whose steps tell a resume: training rows where there are any, else all. A late
+        validation is no resume.
+    resumed_at : tuple of int
+        Rows before which the log itself says that it resumed from a checkpoint.
+    on_reset : {None, "offset", "restart"}
+        See `ReadOptions`.
+    where : str
+        File, for messages.
+
+    Raises
+    ------
+    SourceError
+        The step falls back to its start and `on_reset` is None.
+
+    Examples
+    --------
+    >>> steps = Values(np.arange(5), np.array([1.0, 2.0, 3.0, 2.0, 3.0]))
+    >>> course = resolve(steps, np.ones(5, dtype=bool))
+    >>> course.at, course.notes[0].message
+    (array([0, 3, 4]), 'steps 2-3 overwritten by a later segment')
+    """
+    at, value = step.at, step.value.copy()
+    lead = np.flatnonzero(leads[at])
+    if not len(lead):
+        lead = np.arange(len(at))
+    falls = lead[1:][np.diff(value[lead]) < 0]
+    if len(falls) > MAX_FALLS:
+        msg = (
+            f"step falls {len(falls)} times; name the column that tells the runs apart "
+            "with --map run_id=KEY"
+        )
+        raise SourceError(msg, where=where)
+    keep = np.ones(len(at), dtype=bool)
+    notes: list[Note] = []
+    for fall in falls:
+        before = _last_lead(lead, fall)
+        first = value[lead[0]] if keep[lead[0]] else value[fall]
+        explained = _explained(int(at[before]), int(at[fall]), resumed_at)
+        if value[fall] <= first and not explained and keep[:fall].any():
+            _reset(value, keep, fall, before, at, on_reset, notes, where)
+        else:
+            _resume(value, keep, fall, lead, notes, where)
+    return Course(at[keep], value[keep], tuple(notes))
+
+
+def _last_lead(lead: Ints, fall: int) -> int:
+    return int(lead[np.searchsorted(lead, fall) - 1])
+
+
+def _explained(before: int, fall: int, resumed_at: tuple[int, ...]) -> bool:
+    return any(before < row <= fall for row in resumed_at)
+
+
+def _reset(
+    value: Floats, keep: npt.NDArray[np.bool_], fall: int, before: int, at: Ints,
+    on_reset: str | None, notes: list[Note], where: str,
+) -> None:  # fmt: skip
+    told = f"step falls {value[before]:g} -> {value[fall]:g} at row {at[fall] + 1}"
+    if on_reset is None:
+        msg = (
+            f"{told}; give --on-reset offset (training went on) "
+            "or --on-reset restart (it began anew)"
+        )
+        raise SourceError(msg, where=where)
+    if on_reset == "restart":
+        keep[:fall] = False
+        notes.append(Note("step_reset", f"{told}: earlier rows left out", where=where))
+    else:
+        value[fall:] += value[:fall][keep[:fall]].max()
+        notes.append(Note("step_reset", f"{told}: counted on from there", where=where))
+
+
+def _resume(
+    value: Floats, keep: npt.NDArray[np.bool_], fall: int, lead: Ints, notes: list[Note],
+    where: str,
+) -> None:  # fmt: skip
+    old = np.flatnonzero(keep[:fall] & (value[:fall] >= value[fall]))
+    after = lead[lead >= fall]
+    falls_again = np.flatnonzero(np.diff(value[after]) < 0)
+    segment = value[after[: falls_again[0] + 1]] if len(falls_again) else value[after]
+    if not len(old) or not np.isin(value[old], segment).any():
+        return  # rows that came late, at steps that nothing else has
+    keep[old] = False
+    low, high = value[old].min(), value[old].max()
+    steps = f"step {low:g}" if low == high else f"steps {low:g}-{high:g}"
+    message = f"{steps} overwritten by a later segment"
+    notes.append(Note("resumed", message, where=where, count=len(old)))
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Rows grouped by rollout.
+
+    Parameters
+    ----------
+    tick : array of float, shape (g,)
+        Rollout (or step) of each group, ascending.
+    group : array of int, shape (rows,)
+        Group of each row of the log; -1 for rows that do not count.
+    rows : int
+        Rows of the log.
+    """
+
+    tick: Floats
+    group: Ints
+
+    @classmethod
+    def of(cls, course: Course, tick: Floats, rows: int) -> Ticks:
+        """Group the rows of a course by `tick`, shape (n,)."""
+        distinct, inverse = np.unique(tick, return_inverse=True)
+        group = np.full(rows, -1, dtype=np.int32)
+        group[course.at] = inverse
+        return cls(distinct, group)
+
+    def spread(self, values: Values, duplicates: str = "last") -> tuple[Floats, Floats]:
+        """Return each group's value (NaN where absent) and how many rows logged one.
+
+        The value logged last wins, or the mean of the finite ones when `duplicates` is "mean".
+        """
+        group = self.group[values.at]
+        used = group >= 0
+        group, value = group[used], values.value[used]
+        size = len(self.tick)
+        counts = np.bincount(group, minlength=size).astype(float)
+        out = np.full(size, np.nan)
+        out[group] = value
+        if duplicates == "mean":
+            finite = np.isfinite(value)
+            number = np.bincount(group[finite], minlength=size)
+            total = np.bincount(group[finite], value[finite], minlength=size)
+            some = number > 0
+            out[some] = total[some] / number[some]
+        return out, counts

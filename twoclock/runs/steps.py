@@ -1,0 +1,98 @@
+"""Where each row of a log stands: the key that counts its steps, and the order of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from twoclock.errors import MissingFacts, SourceError
+from twoclock.notes import Note
+from twoclock.reading import ReadOptions
+from twoclock.runs.resuming import Course, resolve
+from twoclock.runs.validation import Validation
+from twoclock.sources.base import Log
+from twoclock.sources.columns import RESPONSES_TOTAL, STEP_KEYS, matching
+from twoclock.sources.rows import Ints, Values
+
+
+def find_course(
+    log: Log, columns: Mapping[str, Values], validations: list[Validation], options: ReadOptions
+) -> Course:
+    """Return the rows that count with the step (or, without steps, the responses) of each.
+
+    Parameters
+    ----------
+    log : Log
+        The log.
+    columns : mapping of str to Values
+        Its training columns: rows with one are training rows.
+    validations : list of Validation
+        Its validation series.
+    options : ReadOptions
+        ``map["step"]`` and `on_reset`.
+
+    Raises
+    ------
+    MissingFacts
+        Nothing counts steps or responses.
+    SourceError
+        Steps are no whole numbers, or fall back to the start.
+    """
+    where = str(log.path)
+    notes: list[Note] = []
+    step = _steps(log, validations, options, notes)
+    by_responses = step is None
+    if step is None:
+        keys = (*options.map.get("responses", ()), *log.columns.get("responses", ()))
+        found = matching((*keys, *RESPONSES_TOTAL), log.rows.values)
+        if not found:
+            msg = (
+                "rows carry no step: name the key that counts rollouts with --map step=KEY, "
+                "or the one that counts responses with --map responses=KEY"
+            )
+            raise MissingFacts(msg, where=where, facts=("rollout",))
+        step = log.rows.values[found[0]].finite()
+    if not len(step.at):
+        msg = "no data: no row has a step"
+        raise SourceError(msg, where=where)
+    bad = step.value[(step.value < 0) | (step.value != np.floor(step.value))]
+    if len(bad):
+        msg = f"step {bad[0]:g} is not a whole number from 0; name another with --map step=KEY"
+        raise SourceError(msg, where=where)
+    leads = np.zeros(log.rows.count, dtype=bool)
+    for values in columns.values():
+        leads[values.at] = True
+    course = resolve(step, leads, resumed_at=log.resumed_at, on_reset=options.on_reset, where=where)
+    return Course(course.at, course.step, (*notes, *course.notes), by_responses)
+
+
+def _steps(
+    log: Log, validations: list[Validation], options: ReadOptions, notes: list[Note]
+) -> Values | None:
+    """Return the step of each row: the first key that reaches the validations, if any does."""
+    own = (*options.map.get("step", ()), *log.columns.get("step", ()))
+    keys = matching((*own, *STEP_KEYS), log.rows.values)
+    if not keys:
+        return None
+    wanted = validations[0].values.at if validations else np.empty(0, dtype=np.int64)
+    chosen = next((key for key in keys if _reaches(log, key, wanted)), keys[0])
+    if not own:
+        _tell_other_steps(log, chosen, keys, notes)
+    return log.rows.values[chosen].finite()
+
+
+def _reaches(log: Log, key: str, wanted: Ints) -> bool:
+    at = log.rows.values[key].at
+    return not len(wanted) or bool(np.isin(wanted, at).mean() > 0.5)
+
+
+def _tell_other_steps(log: Log, chosen: str, keys: Iterable[str], notes: list[Note]) -> None:
+    mine = log.rows.values[chosen]
+    for key in keys:
+        other = log.rows.values[key]
+        _, i, j = np.intersect1d(mine.at, other.at, return_indices=True)
+        if key != chosen and (mine.value[i] != other.value[j]).any():
+            message = f"steps are counted by {chosen}; {key} differs (--map step=KEY to choose)"
+            notes.append(Note("step_key", message, where=str(log.path)))
+            return

@@ -1,0 +1,203 @@
+"""Which series of a log is the validation accuracy, and in what unit it is written.
+
+Two candidates that mean different things are never chosen between, averaged or guessed: the run is
+refused and the keys are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from twoclock.errors import MissingFacts
+from twoclock.notes import Note
+from twoclock.sources.base import Log
+from twoclock.sources.columns import ACCURACY, SCORES, looks_like_validation, matching
+from twoclock.sources.native import SERIES
+from twoclock.sources.rows import Floats, Values
+
+PERCENT_FROM = 10.0
+"""A maximum above this, up to 100, is a percentage; between 1 and this it could be any score."""
+
+_EPS = 1e-9
+
+
+@dataclass(frozen=True)
+class Validation:
+    """One validation series.
+
+    Parameters
+    ----------
+    metric : str
+        The source's key.
+    values : Values
+        As logged.
+    is_score : bool
+        The key names a reward, not an accuracy.
+    """
+
+    metric: str
+    values: Values
+    is_score: bool = False
+
+
+def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Validation]:
+    """Return the validation series of a log: one, several where the format names them, or none.
+
+    Parameters
+    ----------
+    log : Log
+        The log.
+    aliases : tuple of str
+        Keys that the user named, in order.
+    notes : list of Note
+        Doubts are added here.
+
+    Raises
+    ------
+    MissingFacts
+        Several keys could be the accuracy, or the named keys are not in the log.
+    """
+    where = str(log.path)
+    present = [key for key, values in log.rows.values.items() if len(values.at)]
+    if aliases:
+        return [_aliased(log, aliases, present, where)]
+    if log.metrics:
+        return [Validation(k.removeprefix(SERIES), log.rows.values[k]) for k in log.metrics
+                if k in log.rows.values]  # fmt: skip
+    for tiers, is_score in ((ACCURACY, False), (SCORES, True)):
+        for tier in tiers:
+            keys = matching(tier, present)
+            if len(keys) > 1:
+                raise _ambiguous(keys, where)
+            if keys:
+                values = log.rows.values[keys[0]]
+                _tell_other(log, keys[0], values, present, notes)
+                return [Validation(keys[0], values, is_score)]
+    return _unclear(log, present, where, notes)
+
+
+def _aliased(log: Log, aliases: tuple[str, ...], present: list[str], where: str) -> Validation:
+    """Join the named keys: where a row has several, the first finite one in the user's order."""
+    known = {key.removeprefix(SERIES): key for key in present} | {key: key for key in present}
+    found = [known[key] for key in aliases if key in known]
+    if not found:
+        rejected = [key for key in aliases if key in log.rows.rejected]
+        if rejected:
+            bad = log.rows.rejected[rejected[0]]
+            msg = (
+                f"{rejected[0]!r} holds no number: {bad.example} at row {bad.line}; "
+                "name a nested value as KEY.NAME"
+            )
+        else:
+            like = ", ".join(candidates(present)) or "no key that looks like a validation"
+            msg = f"no key {' or '.join(repr(a) for a in aliases)}; the log has {like}"
+        raise MissingFacts(msg, where=where, facts=("accuracy",))
+    merged: dict[int, float] = {}
+    for key in reversed(found):
+        values = log.rows.values[key]
+        for at, value in zip(values.at.tolist(), values.value.tolist(), strict=True):
+            if np.isfinite(value) or at not in merged:
+                merged[at] = value
+    rows = sorted(merged)
+    joined = Values(np.array(rows, dtype=np.int64), np.array([merged[r] for r in rows]))
+    return Validation(",".join(found).replace(SERIES, ""), joined)
+
+
+def candidates(keys: Iterable[str]) -> list[str]:
+    """Return the keys that look like a validation score."""
+    return sorted(key for key in keys if looks_like_validation(key))
+
+
+def _ambiguous(keys: list[str], where: str) -> MissingFacts:
+    msg = f"several keys could be the accuracy: {', '.join(keys)}; give --map accuracy=KEY"
+    return MissingFacts(msg, where=where, facts=("accuracy",))
+
+
+def _unclear(log: Log, present: list[str], where: str, notes: list[Note]) -> list[Validation]:
+    keys = candidates(present)
+    if len(keys) > 1:
+        raise _ambiguous(keys, where)
+    if keys:
+        message = f"{keys[0]} is taken as the validation accuracy"
+        notes.append(Note("accuracy_key", message, where=where))
+        return [Validation(keys[0], log.rows.values[keys[0]])]
+    bad = candidates(log.rows.rejected)
+    if bad:
+        first = log.rows.rejected[bad[0]]
+        msg = (
+            f"{bad[0]} holds no number that can be read: {first.example} at row {first.line}; "
+            "name a nested value as --map accuracy=KEY.NAME"
+        )
+        raise MissingFacts(msg, where=where, facts=("accuracy",))
+    notes.append(Note("no_validation", "no validation is logged", where=where))
+    return []
+
+
+def _tell_other(log: Log, key: str, values: Values, present: list[str], notes: list[Note]) -> None:
+    """Remark on a validation key that ends before the chosen one begins: a key renamed mid-run."""
+    for other in candidates(present):
+        series = log.rows.values[other]
+        if other != key and len(values.at) and series.at[-1] < values.at[0]:
+            message = (
+                f"{key} starts where {other} ends: if they are one series, give "
+                f"--map accuracy={key},{other}; the earlier part is not read"
+            )
+            notes.append(Note("renamed_key", message, where=str(log.path)))
+
+
+def to_unit(
+    accuracy: Floats, series: Validation, factor: float | None, where: str
+) -> tuple[Floats, str, list[Note]]:
+    """Return the accuracies as fractions where their unit is clear, and their scale.
+
+    Parameters
+    ----------
+    accuracy : array of float, shape (n,)
+        Finite values as logged.
+    series : Validation
+        What they are.
+    factor : float, optional
+        The user's factor: then nothing is guessed.
+    where : str
+        File, for messages.
+
+    Returns
+    -------
+    tuple of array, str, list of Note
+        Values; ``"accuracy"`` (0..1) or ``"score"``; remarks.
+
+    Examples
+    --------
+    >>> series = Validation("val/acc", Values(np.arange(2), np.array([12.0, 61.5])))
+    >>> values, scale, notes = to_unit(series.values.value, series, None, "r1")
+    >>> values, scale, notes[0].code
+    (array([0.12 , 0.615]), 'accuracy', 'rescaled_percent')
+    """
+    if factor is not None:
+        accuracy = accuracy * factor
+    if not len(accuracy):
+        return accuracy, "score" if series.is_score else "accuracy", []
+    low, high = float(accuracy.min()), float(accuracy.max())
+    name = series.metric
+    if low < -_EPS:
+        message = f"{name} goes down to {low:g}: a reward, not an accuracy; read as a score"
+        return accuracy, "score", [Note("score_scale", message, where=where)]
+    if series.is_score and factor is None:
+        message = (
+            f"{name} is a reward and read as a score; name an accuracy with --map accuracy=KEY, "
+            "or its unit with --scale accuracy=FACTOR"
+        )
+        return accuracy, "score", [Note("score_scale", message, where=where)]
+    if high <= 1 + _EPS:
+        return accuracy, "accuracy", []
+    if factor is None and PERCENT_FROM < high <= 100 + 1e-6:
+        message = f"rescaled {name} from percent (highest value {high:g})"
+        return accuracy / 100, "accuracy", [Note("rescaled_percent", message, where=where)]
+    message = (
+        f"{name}: values above 1 but not percent-like (highest {high:g}); looks like a score; "
+        "give a target in its unit, or --scale accuracy=FACTOR"
+    )
+    return accuracy, "score", [Note("score_scale", message, where=where)]

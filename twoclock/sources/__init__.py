@@ -1,0 +1,21 @@
+"""Readers of run logs: one module a format, one line here to add it.
+
+Each reader looks at a file's first bytes (`sniff`) and turns the file into `Log` objects (`read`).
+Counting responses, choosing keys and resolving resumed steps happen after reading, in
+`twoclock.counting`, in the same way for every format.
+"""
+
+from __future__ import annotations
+
+from twoclock.sources.base import Head, Reader
+from twoclock.sources.delimited import CSV
+from twoclock.sources.json_rows import JSON_ARRAY, JSON_LINES
+from twoclock.sources.native import NATIVE
+
+READERS: tuple[Reader, ...] = (NATIVE, JSON_ARRAY, JSON_LINES, CSV)
+"""All readers; the first whose `sniff` says yes reads the file."""
+
+
+def find_reader(head: Head) -> Reader | None:
+    """Return the first reader that recognises the file, or None."""
+    return next((reader for reader in READERS if reader.sniff(head)), None)

@@ -1,0 +1,222 @@
+"""Tables with a header line: CSV, TSV and the ``;`` dialect with decimal commas.
+
+Every line is a row on its own, so that a stray quote costs one row and not the rest of the file.
+A blank cell is "not logged"; a cell that says NaN was logged as NaN.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from twoclock.errors import SourceError
+from twoclock.notes import Note
+from twoclock.reading import ReadOptions
+from twoclock.sources.base import Head, Log, Reader
+from twoclock.sources.cells import text_number
+from twoclock.sources.json_rows import logs_of, run_stores
+from twoclock.sources.text import iter_lines
+
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+_CHART = re.compile(r"(?P<run>.+) - (?P<key>.+)")
+_NAME = re.compile(r"\s*[^\s{}()\[\]]{1,80}\s*")
+_CHART_BOUNDS = ("__MIN", "__MAX")
+
+
+def find_delimiter(header: str) -> str:
+    """Return the separator of a header line.
+
+    Examples
+    --------
+    >>> find_delimiter("step;val_acc"), find_delimiter("step,val_acc")
+    (';', ',')
+    """
+    counts = {mark: header.count(mark) for mark in "\t;,"}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] else ","
+
+
+def split(line: str, delimiter: str) -> list[str] | None:
+    """Return the cells of one line, or None when its quotes are damaged."""
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        return None
+
+
+@dataclass
+class Dialect:
+    """How a file writes its cells, learnt from its header and lines.
+
+    Parameters
+    ----------
+    delimiter : str
+        Separator.
+    header : list of str
+        Names of the columns.
+    decimal_commas : int
+        Cells with a decimal comma so far.
+    shortest : dict of int to int
+        Length of the shortest cell of each column, to recognise a number that is cut.
+    """
+
+    delimiter: str
+    header: list[str]
+    decimal_commas: int = 0
+    shortest: dict[int, int] = field(default_factory=dict)
+
+    def cells(self, line: str) -> list[str] | None:
+        """Return the cells with decimal points, or None when the line does not fit the header."""
+        cells = split(line, self.delimiter)
+        if cells is None or len(cells) > len(self.header):
+            if cells is None or any(c.strip() for c in cells[len(self.header) :]):
+                return None
+            cells = cells[: len(self.header)]
+        if len(cells) < len(self.header):
+            return None
+        if self.delimiter != ",":
+            cells = [self._point(cell) for cell in cells]
+        return cells
+
+    def _point(self, cell: str) -> str:
+        if "," in cell and _DECIMAL_COMMA.fullmatch(cell):
+            self.decimal_commas += 1
+            return cell.replace(",", ".")
+        return cell
+
+    def is_cut(self, cells: list[str]) -> bool:
+        """Tell whether the last cell of a line without an end is shorter than any before."""
+        last = len(self.header) - 1
+        return len(cells[last].strip()) < self.shortest.get(last, 0)
+
+    def remember(self, cells: list[str]) -> None:
+        """Note the length of the last cell."""
+        last = len(self.header) - 1
+        length = len(cells[last].strip())
+        if length:
+            self.shortest[last] = min(length, self.shortest.get(last, length))
+
+
+def read_table(path: Path, notes: list[Note]) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Yield (line, header, cells) of each row of a delimited file.
+
+    Raises
+    ------
+    SourceError
+        There is no header.
+    """
+    dialect: Dialect | None = None
+    bad: list[int] = []
+    cut = 0
+    for number, raw in iter_lines(path, notes):
+        line = raw.decode("utf-8", errors="replace").rstrip("\r\n")
+        if not line.strip():
+            continue
+        if dialect is None:
+            dialect = _dialect(path, number, line)
+            continue
+        cells = dialect.cells(line)
+        ended = raw.endswith(b"\n")
+        if cells is None or (not ended and dialect.is_cut(cells)):
+            if ended:
+                bad.append(number)
+            else:
+                cut = number
+            continue
+        dialect.remember(cells)
+        yield number, dialect.header, cells
+    _tell(path, notes, dialect, bad, cut)
+
+
+def _dialect(path: Path, number: int, line: str) -> Dialect:
+    delimiter = find_delimiter(line)
+    cells = split(line, delimiter)
+    header = [cell.strip().strip('"') for cell in cells or []]
+    if not header or all(isinstance(text_number(name), float) for name in header):
+        msg = "no header: the first line has numbers only; name the columns in it"
+        raise SourceError(msg, where=f"{path} line {number}")
+    return Dialect(delimiter, header)
+
+
+def _tell(path: Path, notes: list[Note], dialect: Dialect | None, bad: list[int], cut: int) -> None:
+    if cut:
+        notes.append(Note("cut_line", "last line is cut and left out", where=f"{path} line {cut}"))
+    if bad:
+        message = f"{len(bad)} lines do not fit the header and are left out, first {bad[0]}"
+        notes.append(Note("bad_lines", message, where=f"{path} line {bad[0]}", count=len(bad)))
+    if dialect is not None and dialect.decimal_commas:
+        message = f"read with separator {dialect.delimiter!r} and decimal commas"
+        notes.append(Note("decimal_commas", message, where=str(path)))
+
+
+Columns = list[tuple[int, str]]
+
+
+def read_csv(path: Path, options: ReadOptions) -> list[Log]:
+    """Read a delimited file: one run, or one for each value of a ``run_id`` or ``run`` column."""
+    notes: list[Note] = []
+    stores = run_stores(options)
+    runs: list[tuple[str, Columns]] = []
+    for line, header, cells in read_table(path, notes):
+        if not runs:
+            runs = _runs_in_header(header, path, notes)
+        for name, columns in runs:
+            row = {key: cells[index] for index, key in columns}
+            if any(cells[index].strip() for index, _ in columns):
+                stores.add(row, line, name)
+    return logs_of(path, stores, notes, "csv")
+
+
+def _runs_in_header(header: list[str], path: Path, notes: list[Note]) -> list[tuple[str, Columns]]:
+    """Return each run's name and (index, key) columns: several runs in a chart export."""
+    chart = {i: m for i, name in enumerate(header) if (m := _CHART.fullmatch(name))}
+    if not chart or len(chart) < len(header) - 1:
+        _tell_doubles(header, path, notes)
+        return [("", list(enumerate(header)))]
+    shared = [(i, name) for i, name in enumerate(header) if i not in chart]
+    runs: dict[str, Columns] = {}
+    doubled = False
+    for i, match in chart.items():
+        if match["key"].endswith(_CHART_BOUNDS):
+            continue
+        name, copy = match["run"], 1
+        while any(match["key"] == key for _, key in runs.get(name, [])):
+            copy += 1
+            name = f"{match['run']}#{copy}"
+        doubled |= copy > 1
+        runs.setdefault(name, []).append((i, match["key"]))
+    if doubled:
+        message = "runs share a display name; told apart by #2, #3, ..."
+        notes.append(Note("same_name", message, where=str(path)))
+    return [(name, [*shared, *columns]) for name, columns in runs.items()]
+
+
+def _tell_doubles(header: list[str], path: Path, notes: list[Note]) -> None:
+    doubles = sorted({name for name in header if name and header.count(name) > 1})
+    if doubles:
+        message = f"two columns are named {', '.join(doubles)}; the last one is read"
+        notes.append(Note("same_column", message, where=str(path)))
+
+
+def _sniff(head: Head) -> bool:
+    lines = [line for line in head.text.splitlines() if line.strip()][:2]
+    if head.name.endswith((".csv", ".tsv")):
+        return bool(lines)
+    if len(lines) < 2:
+        return False
+    delimiter = find_delimiter(lines[0])
+    names, cells = (split(line, delimiter) or [] for line in lines)
+    plausible = len(names) > 1 and all(_NAME.fullmatch(name) for name in names)
+    return (
+        plausible
+        and len(cells) == len(names)
+        and any(isinstance(text_number(cell), float) for cell in cells)
+    )
+
+
+CSV = Reader("csv", _sniff, read_csv)

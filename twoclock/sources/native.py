@@ -1,0 +1,125 @@
+"""Native run folders: `run.json` and `metrics.jsonl` (or .gz, .zst), in the words of `schema`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from twoclock.errors import SourceError
+from twoclock.notes import Note
+from twoclock.reading import ReadOptions
+from twoclock.schema import EVALS, LOG_FORMAT, RUNS, STEPS
+from twoclock.sources.base import Fact, Head, Log, Reader
+from twoclock.sources.json_rows import iter_objects, mapped_keys, parse
+from twoclock.sources.rows import RowStore
+from twoclock.sources.text import read_document
+
+SERIES = "validation:"
+"""Prefix of the keys under which the accuracies of one metric are kept."""
+
+METRICS = ("metrics.jsonl", "metrics.jsonl.gz", "metrics.jsonl.zst")
+_NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
+_STEP_COLUMNS = {name: (name,) for name in STEPS.names if name not in ("run_id", "nonfinite")}
+_EVAL_COLUMNS = {name: (name,) for name in ("responses", "rollout", "n", "eval_seconds")}
+_OTHER = frozenset(("run_id", "metric", "nonfinite", "kind", "scale"))
+
+
+def read_native(path: Path, options: ReadOptions) -> list[Log]:
+    """Read the run folder of a `run.json`.
+
+    Raises
+    ------
+    SourceError
+        `run.json` is damaged or of another format, or there are no metrics beside it.
+    """
+    notes: list[Note] = []
+    run = _run_json(path, notes)
+    folder = path.parent
+    metrics = [folder / name for name in METRICS if (folder / name).is_file()]
+    if not metrics:
+        msg = f"no {METRICS[0]} beside it, so there is nothing to read"
+        raise SourceError(msg, where=str(path))
+    keys = (*mapped_keys(options), *STEPS.names, *EVALS.names)
+    store = RowStore(keys, prefix=SERIES)
+    series: dict[str, None] = {}
+    ignored: dict[str, int] = {}
+    for line, row in iter_objects(metrics[0], notes):
+        kept = _row(row, series, ignored)
+        if kept:
+            store.add(kept, line)
+    if not store.count:
+        msg = "no data: not one complete row"
+        raise SourceError(msg, where=str(metrics[0]))
+    for kind, count in ignored.items():
+        message = f"{count} rows of kind {kind!r} are not read here"
+        notes.append(Note("other_rows", message, where=str(metrics[0]), count=count))
+    return [
+        Log(
+            folder,
+            store.finish(),
+            "native",
+            name=str(run.get("run_id") or ""),
+            framework=str(run.get("framework") or "twoclock"),
+            facts=dict(_facts(run)),
+            columns={**_STEP_COLUMNS, **_EVAL_COLUMNS, "step": ("rollout",)},
+            metrics=tuple(series),
+            synchronous=True,
+            files=(path, metrics[0]),
+            notes=tuple(notes),
+        )
+    ]
+
+
+def _run_json(path: Path, notes: list[Note]) -> dict[str, Any]:
+    try:
+        run = parse(read_document(path, notes))
+    except (ValueError, RecursionError) as err:
+        msg = f"is not JSON ({err}); write it again"
+        raise SourceError(msg, where=str(path)) from err
+    if not isinstance(run, dict) or run.get("format") != LOG_FORMAT:
+        found = run.get("format") if isinstance(run, dict) else None
+        msg = f"format is {found!r}, must be {LOG_FORMAT!r}"
+        raise SourceError(msg, where=str(path))
+    return run
+
+
+def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, Fact]]:
+    """Yield the columns and other scalars; null means "no such clip" for clips, else unknown."""
+    for name, value in run.items():
+        if name in ("format", "run_id", "framework", "source") or name.endswith("_from"):
+            continue
+        if name not in RUNS.names and not isinstance(value, str | int | float):
+            continue
+        if value is None and name in _NO_LIMIT:
+            yield name, Fact(math.inf, "config")
+        elif value is not None:
+            yield name, Fact(value, "config")
+
+
+def _row(
+    row: Mapping[str, Any], series: dict[str, None], ignored: dict[str, int]
+) -> dict[str, Any] | None:
+    """Return the row as numbers: an accuracy under its metric's name, non-finite as NaN."""
+    kind = row.get("kind")
+    if kind not in ("train", "eval"):
+        name = str(kind)[:20]
+        ignored[name] = ignored.get(name, 0) + 1
+        return None
+    kept = {key: value for key, value in row.items() if key not in _OTHER}
+    if kind == "eval":
+        key = SERIES + str(row.get("metric") or "accuracy")
+        kept[key] = kept.pop("accuracy", None)
+        series[key] = None
+    for name in str(row.get("nonfinite") or "").split(","):
+        if name:
+            kept[name] = math.nan
+    return kept
+
+
+def _sniff(head: Head) -> bool:
+    return head.path.name == "run.json"
+
+
+NATIVE = Reader("native", _sniff, read_native)
