@@ -218,7 +218,9 @@ def make_two_clocks(n_strata=3, *, seed=0, seeds=5, last="not_identified"):
         equivalence=tuple(make_equivalence(fit) for fit in failure),
         differences=(pair, rise) if n_strata > 1 else (pair,),
         rise=(rise,) if n_strata > 1 else (),
-        safe_windows=(make_window(learning[0], failure[0], pair),),
+        safe_windows=(
+            make_window(learning[0], failure[0], make_difference(failure[0], learning[0])),
+        ),
         published=pd.DataFrame(
             {
                 "clock": ["learning", "learning", "failure"],

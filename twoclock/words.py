@@ -66,25 +66,6 @@ def number_text(value: Any) -> str:
     return f"{mantissa}e{int(power)}"
 
 
-def responses_text(value: float | None) -> str:
-    """Return a number of responses to three digits, with thousands separated.
-
-    Examples
-    --------
-    >>> responses_text(12345.6), responses_text(64.0), responses_text(None)
-    ('12,300', '64', 'not known')
-    """
-    if value is None or math.isnan(value):
-        return "not known"
-    if math.isinf(value):
-        return "not reached"
-    if value == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    rounded = round(value, 2 - math.floor(math.log10(abs(value))))
-    return f"{rounded:,.{digits}f}" if value < 10 else f"{rounded:,.0f}"
-
-
 def _decimals(half_width: float, numbers: Sequence[float], least: int) -> int:
     """Return how many decimals are worth showing.
 
@@ -233,34 +214,51 @@ def target_text(target: float) -> str:
     return f"{whole}.{fraction:0<2}"
 
 
+def margin_text(margin: float, factor: float | None) -> str:
+    """Return a margin of an exponent, with the factor that it means over the range of B.
+
+    Examples
+    --------
+    >>> margin_text(0.1, 64**0.1)
+    '+-0.10 (a factor of 1.52)'
+    """
+    return f"+-{margin:.2f}" + ("" if factor is None else f" (a factor of {factor:.3g})")
+
+
 def equivalence_text(item: Equivalence) -> str:
     """Return the verdict on independence of batch size in plain words, and no more than it says."""
-    size = f"+-{item.margin:.2f}"
-    if item.factor is not None:
-        size += f" (a factor of {item.factor:.2f} over the range of B)"
-    head = {
-        "supported": f"supported: independent of B within {size}",
-        "rejected": f"rejected: depends on B by more than {size}",
-        "inconclusive": f"inconclusive: independence of B within {size} neither shown nor excluded",
-        "not_identified": "no verdict: the exponent is not identified",
-    }[item.verdict]
-    parts = [head]
-    if item.estimate is not None:
-        value = estimate_text(item.estimate, item.lower, item.upper)
-        parts.append(f"exponent {value} at {item.level:.0%}".replace("%", " %"))
-    if item.verdict == "inconclusive":
-        parts.extend(_settle(item))
+    margin = f"+-{item.margin:.2f}"
+    if item.verdict == "not_identified":
+        return "no verdict: the exponent is not identified"
+    value = estimate_text(item.estimate, item.lower, item.upper)
+    value = f"exponent {value} at {100 * item.level:g} %"
+    if item.verdict == "supported":
+        return f"supported: {value} lies within {margin}"
+    if item.verdict == "rejected":
+        return f"rejected: {value} lies outside {margin}"
+    parts = [f"inconclusive: {value}"]
+    if item.smallest_margin is not None:
+        factor = item.factor
+        if factor is not None and item.margin > 0:
+            factor = factor ** (item.smallest_margin / item.margin)
+        parts.append(f"these data would support {margin_text(item.smallest_margin, factor)}")
+    if item.runs_per_cell is not None:
+        parts.append(f"about {item.runs_per_cell:,} runs per batch size would settle {margin}")
     return "; ".join(parts)
 
 
-def _settle(item: Equivalence) -> list[str]:
-    parts = []
-    if item.smallest_margin is not None:
-        text = f"smallest margin these data support +-{item.smallest_margin:.2f}"
-        if item.factor is not None and item.margin > 0 and item.factor > 0:
-            factor = item.factor ** (item.smallest_margin / item.margin)
-            text += f" (a factor of {number_text(float(f'{factor:.3g}'))})"
-        parts.append(text)
-    if item.runs_per_cell is not None:
-        parts.append(f"about {item.runs_per_cell} runs per batch size would settle it")
-    return parts
+def common_column(labels: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the words that all labels of one varying column begin with, and the labels without.
+
+    Examples
+    --------
+    >>> common_column(["base lr 1e-5", "base lr 1e-4"])
+    ('base lr', ('1e-5', '1e-4'))
+    >>> common_column(["task a, K 1", "task b, K 8"])
+    ('runs', ('task a, K 1', 'task b, K 8'))
+    """
+    for words in COLUMN_WORDS.values():
+        alone = all(label.startswith(f"{words} ") and "," not in label for label in labels)
+        if labels and alone:
+            return words, tuple(label.removeprefix(f"{words} ") for label in labels)
+    return "runs", tuple(labels)

@@ -35,7 +35,7 @@ from twoclock.plots.style import (
     responses_axis,
 )
 from twoclock.results import ClockFit
-from twoclock.words import event_text, exponent_text, stratum_labels, stratum_order
+from twoclock.words import common_column, event_text, exponent_text, stratum_labels, stratum_order
 
 
 def plot_clock(fits: Sequence[ClockFit], ax: Axes | None = None, *, level: float = 0.95) -> Axes:
@@ -126,17 +126,13 @@ def _legend(
 def _entries(fits: Sequence[ClockFit]) -> tuple[str, list[str]]:
     """Return the word for the title and one legend entry per fit.
 
-    Where only the base learning rate varies it is named once, in the title, so that entries are
-    short enough to stand side by side.
+    Where only one column varies it is named once, in the title, so that entries are short enough
+    to stand side by side.
     """
     labels, _ = stratum_labels([fit.stratum for fit in fits])
-    alone = all(label.startswith("base lr ") and "," not in label for label in labels)
-    texts = [
-        f"{label.removeprefix('base lr ') if alone else label}: "
-        + exponent_text(fit).replace("-", "\N{MINUS SIGN}")
-        for label, fit in zip(labels, fits, strict=True)
-    ]
-    return ("base lr" if alone else "runs"), texts
+    column, labels = common_column(labels)
+    exponents = [exponent_text(fit).replace("-", "\N{MINUS SIGN}") for fit in fits]
+    return column, [f"{label}: {text}" for label, text in zip(labels, exponents, strict=True)]
 
 
 def censoring_keys(ax: Axes, series: Sequence[Points], curves: Sequence[Curve | None]) -> list[Any]:

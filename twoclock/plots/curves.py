@@ -173,6 +173,8 @@ def find_runs(result: TwoClocks, stratum: Mapping[str, Any], batch_size: int) ->
     runs = []
     for run_id in events["run_id"].unique():
         curve = evals[evals["run_id"] == run_id]
+        if not len(curve):  # events from a table: nothing to draw
+            continue
         mine = events[events["run_id"] == run_id]
         marks = result.marks
         dips = (

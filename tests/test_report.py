@@ -1,0 +1,315 @@
+"""Reports hold every table in every format, the same bytes each time, and harm no other file."""
+
+import dataclasses
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import orjson
+import pandas as pd
+import pytest
+
+from tests.synthetic import make_two_clocks
+from twoclock.errors import SettingsError
+from twoclock.notes import Note, Refusal
+from twoclock.report import FORMATS, display_tables, report_tables, to_text, write_report
+from twoclock.report.markup import LONG, to_latex, to_markdown, to_toml
+from twoclock.report.tables import TABLES
+from twoclock.words import equivalence_text, exponent_text
+
+NASTY = 'a_b & 50% #1 ${x}^2$ ~c\\d <|> "q" --flag [\N{GREEK SMALL LETTER ALPHA}]\n*'
+
+
+@pytest.fixture(scope="module")
+def result():
+    """Three strata: a converged learning fit, a bound, and one that is not identified."""
+    return make_two_clocks(3, seeds=2)
+
+
+@pytest.fixture(scope="module")
+def empty(result):
+    """Return a result with nothing in it."""
+    none = dict.fromkeys(("learning", "failure", "equivalence", "differences", "rise"), ())
+    frames = {name: getattr(result, name).iloc[:0] for name in ("runs", "evals", "events", "marks")}
+    more = {"safe_windows": (), "notes": (), "refused": (), "files": ()}
+    return dataclasses.replace(
+        result, **none, **frames, **more, published=result.published.iloc[:0], n_read=0, n_used=0
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(result, tmp_path_factory):
+    """Write a report once, without figures."""
+    out = tmp_path_factory.mktemp("report") / "out"
+    write_report(result, out, formats=())
+    return out
+
+
+def _digests(out):
+    return {
+        str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_table_in_every_format(folder):
+    """Each table is written as CSV, Parquet, Markdown and LaTeX."""
+    names = {path.name for path in (folder / "tables").iterdir()}
+    assert names == {f"{t}.{s}" for t in TABLES for s in ("csv", "parquet", "md", "tex")}
+
+
+def test_tables_and_displays_have_the_same_names(result):
+    """What has full numbers also has a table for people."""
+    assert list(report_tables(result)) == list(display_tables(result))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_csv_and_parquet_keep_full_precision(name, result, folder):
+    """Numbers come back from CSV and Parquet bit by bit."""
+    table = report_tables(result)[name]
+    parquet = pd.read_parquet(folder / "tables" / f"{name}.parquet")
+    pd.testing.assert_frame_equal(parquet, table, check_dtype=False)
+    csv = pd.read_csv(folder / "tables" / f"{name}.csv", float_precision="round_trip")
+    assert list(csv.columns) == list(table.columns)
+    for column in table.select_dtypes("float").columns:
+        np.testing.assert_array_equal(csv[column].to_numpy(dtype=float), table[column].to_numpy())
+
+
+def test_right_censored_events_stay_so_in_csv(result, folder):
+    """An event not reached is written as inf, never as an empty or a finite number."""
+    csv = pd.read_csv(folder / "tables" / "events.csv")
+    right = csv[csv["censoring"] == "right"]
+    assert len(right)
+    assert np.isinf(right["upper"]).all()
+
+
+def test_one_scalar_per_cell(result):
+    """No cell of any table holds a list, a dict or an array."""
+    for table in report_tables(result).values():
+        for column in table.columns:
+            assert not table[column].map(lambda v: isinstance(v, list | dict | np.ndarray)).any()
+
+
+def _check_latex(text):
+    lines = text.splitlines()
+    body = [line for line in lines if not line.startswith("%")]
+    assert [re.match(r"\\begin\{(\w+)\}", line)[1] for line in body if "\\begin" in line] == [
+        re.match(r"\\end\{(\w+)\}", line)[1] for line in body if "\\end{" in line
+    ]
+    align = re.fullmatch(r"\\begin\{\w+\}\{([lr]+)\}", body[0])[1]
+    rows = [line for line in body if line.endswith(r"\\")]
+    for row in rows:
+        assert len(re.findall(r"(?<!\\)&", row)) == len(align) - 1
+        assert len(re.findall(r"(?<!\\)\{", row)) == len(re.findall(r"(?<!\\)\}", row))
+        assert len(re.findall(r"(?<!\\)\$", row)) % 2 == 0
+        assert not re.search(r"(?<!\\)[%#_]|(?<!\\)~|\^|--|[<>|]", row)
+    return rows
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_latex_tables_parse(name, folder):
+    """Environments and braces balance, columns agree, nothing special is left unescaped."""
+    _check_latex((folder / "tables" / f"{name}.tex").read_text(encoding="utf-8"))
+
+
+def test_latex_of_a_nasty_cell():
+    """Every character special to LaTeX is escaped, and a first '[' is no argument of a break."""
+    frame = pd.DataFrame({"a": [NASTY, "[x]", "*"], "b_%": ["-0.05", "1", ""]})
+    rows = _check_latex(to_latex(frame, "two\nlines"))
+    assert len(rows) == 4
+    assert rows[1].endswith(r"$-$0.05 \\")
+    assert rows[2].startswith("{}[")
+    assert rows[3].startswith("{}*")
+
+
+def test_long_latex_tables_break_over_pages():
+    """Above a page of rows the table is a longtable."""
+    frame = pd.DataFrame({"a": [str(i) for i in range(LONG + 1)]})
+    assert r"\begin{longtable}{r}" in to_latex(frame, "t")
+
+
+def test_markdown_rows_have_equal_columns(result):
+    """Pipes inside cells are escaped, so that every row has the columns of the header."""
+    for name, frame in display_tables(result).items():
+        lines = [x for x in to_markdown(frame, name).splitlines() if x.startswith("|")]
+        counts = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+        assert len(counts) == 1
+    nasty = to_markdown(pd.DataFrame({"a": [NASTY]}), "t").splitlines()
+    assert len(re.findall(r"(?<!\\)\|", nasty[-1])) == 2
+
+
+def test_settings_and_digests_can_be_read_back(result, folder):
+    """`settings.toml` is TOML, with every setting that has a value and every file's SHA-256."""
+    document = tomllib.loads((folder / "settings.toml").read_text(encoding="utf-8"))
+    assert document["settings"] == {k: v for k, v in result.settings.items() if v is not None}
+    assert [(f["path"], f["sha256"]) for f in document["files"]] == list(result.files)
+    assert document["report"]["files"][0] == "settings.toml"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"x": NASTY, 'k "ey': [1, 2.5, True], "big": 1e300, "small": 1e-05},
+        {"inf": float("inf"), "t": {"u": {"v": ["a" * 60, "b" * 60]}}, "e": []},
+        {"rows": [{"a": 1}, {"b": [{"c": 2}]}], "control": "\x01\x7f"},
+    ],
+)
+def test_toml_round_trip(value):
+    """What the small writer writes, the standard library reads back the same."""
+    assert tomllib.loads(to_toml(value)) == value
+
+
+def test_json_is_the_contract(result, folder):
+    """`result.json` is `to_dict()`."""
+    assert orjson.loads((folder / "result.json").read_bytes()) == orjson.loads(
+        orjson.dumps(result.to_dict(), option=orjson.OPT_SERIALIZE_NUMPY)
+    )
+
+
+@pytest.mark.slow
+def test_same_bytes_under_another_hash_seed(tmp_path):
+    """Two processes with different hash seeds and clocks write byte-identical reports."""
+    write_report(make_two_clocks(1, seeds=2), tmp_path / "a")
+    code = (
+        "import sys; from tests.synthetic import make_two_clocks as m;"
+        "from twoclock.report import write_report as w; w(m(1, seeds=2), sys.argv[1])"
+    )
+    env = {**os.environ, "PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1"}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "b")], check=True, env=env)
+    assert _digests(tmp_path / "a") == _digests(tmp_path / "b")
+
+
+@pytest.mark.slow
+def test_figures_in_all_formats(tmp_path):
+    """Every figure is written in each format, and the progress callable counts every file."""
+    seen = []
+    result = make_two_clocks(1, seeds=2)
+    paths = write_report(result, tmp_path / "r", progress=lambda *args: seen.append(args))
+    figures = {
+        p.relative_to(tmp_path / "r").as_posix() for p in paths if p.parent.name == "figures"
+    }
+    names = ("learning", "failure", "exponents", "two_clocks", "validation")
+    assert figures == {f"figures/{name}.{suffix}" for name in names for suffix in FORMATS}
+    assert all(path.is_file() for path in paths)
+    assert seen[-1] == (len(paths), len(paths), "")
+    assert [done for done, _, _ in seen] == list(range(1, len(paths) + 1))
+
+
+def test_report_of_nothing(empty, tmp_path):
+    """A result without fits gives tables without rows, no figures, and no error."""
+    paths = write_report(empty, tmp_path / "r")
+    assert not [p for p in paths if p.parent.name == "figures"]
+    assert "0 runs read" in to_text(empty)
+
+
+def test_folder_of_someone_else_is_refused(result, tmp_path):
+    """A folder that is not empty and no report is left as it is."""
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(SettingsError, match="no earlier report"):
+        write_report(result, tmp_path, formats=())
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_earlier_report_is_replaced_and_foreign_files_stay(result, tmp_path):
+    """Writing again replaces the report, removes its stale files and touches no other file."""
+    out = tmp_path / "r"
+    write_report(result, out, formats=())
+    stale = out / "tables" / "gone.csv"
+    stale.write_text("x")
+    settings = out / "settings.toml"
+    text = settings.read_text()
+    assert '"result.json"' in text
+    settings.write_text(text.replace('"result.json"', '"tables/gone.csv", "../evil", "note.txt"'))
+    (out / "note.txt").write_text("mine")
+    (tmp_path / "evil").write_text("mine")
+    write_report(result, out, formats=())
+    assert not stale.exists()
+    assert (out / "note.txt").read_text() == "mine"
+    assert (tmp_path / "evil").read_text() == "mine"
+    assert not list(out.rglob(".*"))
+
+
+def test_trouble_with_the_folder_is_one_line(result, tmp_path):
+    """A file in the way, or a folder below a file, is a SettingsError of one line."""
+    (tmp_path / "f").write_text("x")
+    for out in (tmp_path / "f", tmp_path / "f" / "deeper"):
+        with pytest.raises(SettingsError) as error:
+            write_report(result, out, formats=())
+        assert "\n" not in str(error.value)
+        assert str(out) in str(error.value)
+
+
+def test_full_disk_leaves_no_half_file(result, tmp_path, monkeypatch):
+    """When writing fails the error names the folder and no part file stays behind."""
+
+    def fail(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", fail)
+    with pytest.raises(SettingsError, match="No space left on device"):
+        write_report(result, tmp_path / "r", formats=())
+    assert not list((tmp_path / "r").rglob(".*"))
+
+
+def test_unknown_format_is_refused(result, tmp_path):
+    """A format that matplotlib might know but the report does not is a SettingsError."""
+    with pytest.raises(SettingsError, match="'jpg'"):
+        write_report(result, tmp_path / "r", formats=("jpg",))
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_text_fits_its_width(result, width):
+    """No line is wider than the terminal."""
+    assert max(map(len, to_text(result, width=width).splitlines())) <= width
+
+
+def test_text_claims_no_more_than_the_verdicts(result):
+    """Inconclusive stays inconclusive, and no difference is not called equality."""
+    text = to_text(result, width=200)
+    assert "not identified" in text
+    assert "at most 0.31" in text
+    for item in result.equivalence:
+        assert equivalence_text(item) in text
+        if item.verdict == "inconclusive":
+            assert equivalence_text(item).startswith("inconclusive")
+    assert "no answer: an exponent is not identified" in text
+
+
+def test_text_groups_warnings_by_code(result):
+    """Each code is shown once, with how many more there are, and their total."""
+    text = to_text(result, width=200)
+    assert text.count("cut_line") == 1
+    assert "(and 1 more like it)" in text
+    assert "Warnings (4)" in text
+
+
+def test_text_counts_long_lists(result):
+    """Many refusals are counted after the first few; markup in them is printed as it is."""
+    refused = tuple(Refusal(f"a[bold]{i}", "no [red]rows[/red]") for i in range(9))
+    notes = (Note("x", "[link=y]z"),)
+    text = to_text(dataclasses.replace(result, refused=refused, notes=notes), width=200)
+    assert "a[bold]0: no [red]rows[/red]" in text
+    assert "and 4 more" in text
+    assert "[link=y]z" in text
+
+
+def test_exponent_words(result):
+    """Estimate, bound and status each read as what they are."""
+    texts = [exponent_text(fit) for fit in result.learning]
+    assert re.fullmatch(r"0\.\d+ \[-?0\.\d+, 0\.\d+\]", texts[0])
+    assert texts[1:] == ["at most 0.31", "not identified"]
+
+
+def test_text_needs_no_matplotlib_and_no_torch():
+    """Importing the report, and building the text, loads neither matplotlib nor torch."""
+    code = (
+        "import sys, twoclock.report; "
+        "print([m for m in ('torch', 'matplotlib', 'statsmodels') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
