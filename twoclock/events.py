@@ -192,14 +192,15 @@ def _target_row(series: Series, target: Target, failed: float) -> dict[str, Any]
 
 def _failure_row(verdict: Verdict, facts: Facts, rule: Failure) -> dict[str, Any]:
     """Return the failure event of one run."""
+    failed = verdict.status == "failed" or (verdict.status == "suspect" and rule.suspect == "event")
     flags = ["dip"] if verdict.dips else []
     flags += ["never_learned"] if verdict.never_learned else []
     flags += ["suspect"] if verdict.status == "suspect" else []
+    flags += ["no_validation"] if not len(facts.native.responses) and not failed else []
     flags += ["solved"] if facts.solved and verdict.status in ("healthy", "dip") else []
     flags += [f"never_finite:{name}" for name in never_finite(facts.log)]
     # only a fall of accuracy is undone by not having risen: a non-finite loss is a failure anyway
     unrisen = verdict.never_learned and verdict.breach is not None
-    failed = verdict.status == "failed" or (verdict.status == "suspect" and rule.suspect == "event")
     reason = f"{verdict.reason}, but it never rose" if unrisen else verdict.reason
     upper = verdict.upper if failed and not unrisen else math.inf
     row = interval(verdict.lower, upper, reason, flags)

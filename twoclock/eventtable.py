@@ -36,7 +36,7 @@ FLAG_NOTES = {
     "before_start": "above the target before training: no information about the learning clock",
     "failed_before_target": "failed before the target: right-censored at the end of its failure "
     "interval (the learning clock as if there were no failures)",
-    "no_validation": "without any validation: unknown when or whether the target was reached",
+    "no_validation": "without any validation: nothing is known from accuracy",
     "inside_warmup": "reached the target inside the learning-rate warm-up",
     "suspect": "may have failed, not confirmed by the rule (--suspect censor|event|drop)",
     "never_learned": "never rose above the first validation by more than the floor: cannot fall "
