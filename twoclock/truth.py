@@ -149,7 +149,8 @@ class Truth:
     fall : float
         Length of the fall as a share of R_F.
     kind : {"accuracy", "nonfinite"}
-        Whether a failure shows in accuracy alone, or in a loss that is NaN from R_F on as well.
+        Whether a failure shows in accuracy alone, or in a loss that is NaN from R_F on as well (the
+        weights are gone then: accuracy falls at once).
 
     Examples
     --------
@@ -180,6 +181,6 @@ class Truth:
         rising = self.top - (self.top - self.base) * np.exp(-rate * responses / reached)
         if math.isinf(failed):
             return np.asarray(rising)
-        length = max(self.fall * failed, 1e-9)
+        length = 1e-9 if self.kind == "nonfinite" else max(self.fall * failed, 1e-9)
         left = np.clip(1 - (responses - failed) / length, 0.0, 1.0)
         return np.asarray(self.collapsed + (rising - self.collapsed) * left)
