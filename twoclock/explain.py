@@ -14,7 +14,7 @@ from twoclock.fitsettings import FitSettings
 from twoclock.identify import DOWN, THREADED, UP
 from twoclock.intervals import Pair, profile_interval, threshold
 from twoclock.notes import Note
-from twoclock.results import Bound
+from twoclock.results import Bound, Exponent
 
 _SHOWN = 6  # runs listed per batch size
 
@@ -77,6 +77,31 @@ def _by_code(
     if code in (DOWN, UP):
         return _one_sided(problem, found, code, level)
     return "not_identified", None, [_nothing(problem)]
+
+
+def unbounded(exponent: Exponent, chosen: Selection) -> Unidentified | None:
+    """Return why a fit with a maximum still is no exponent: its only interval has an open end.
+
+    Only the model-based interval can be open (few runs, censored on one side each); the end that it
+    has is then a bound, at the two-sided level.
+    """
+    lower, upper = exponent.lower, exponent.upper
+    if exponent.method != "model" or lower is None or upper is None:
+        return None
+    if np.isfinite(lower) and np.isfinite(upper):
+        return None
+    start = f"the likelihood peaks at {exponent.estimate:+.3f} but hardly falls towards"
+    if np.isfinite(upper):
+        bound, ends = Bound("upper", upper, None, None, exponent.level), "smaller exponents"
+    elif np.isfinite(lower):
+        bound, ends = Bound("lower", lower, None, None, exponent.level), "larger exponents"
+    else:
+        bound, ends = None, "either side"
+    message = f"{start} {ends}: add seeds whose event is seen between validations that are close"
+    status = "not_identified" if bound is None else "bound"
+    return Unidentified(
+        status, bound, (Note("open_interval", message), what_runs_show(chosen.used))
+    )
 
 
 def what_runs_show(rows: pd.DataFrame) -> Note:

@@ -24,7 +24,7 @@ from twoclock.checks import (
     sensitivity,
 )
 from twoclock.estimate import Estimates, Problem, aicc, choose_sigma
-from twoclock.explain import Unidentified, explain
+from twoclock.explain import Unidentified, explain, unbounded
 from twoclock.fitsettings import FitSettings
 from twoclock.headline import Headline, headline
 from twoclock.laws import LAWS, PowerLaw
@@ -114,7 +114,11 @@ def fit_clock(
         )
     main = headline(problem, found, rows, weights, settings)
     _tell(progress, 2)
-    out = shell.converged(problem, found, main)
+    open_ended = unbounded(main.exponent, chosen)
+    if open_ended is not None:
+        out = shell.without_point(open_ended, problem)
+    else:
+        out = shell.converged(problem, found, main)
     _tell(progress, _STAGES)
     return out
 
