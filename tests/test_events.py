@@ -159,6 +159,15 @@ def test_a_collapse_in_the_last_update_is_not_a_broken_evaluation():
     assert (row.status, row.lower, row.upper) == ("failed", 1920, 2560)
 
 
+def test_broken_evaluations_are_found_in_very_long_logs():
+    """A quarter of a million train rows take no noticeable time."""
+    rows = 250_000
+    steps = train_rows(reward=np.linspace(0.2, 0.8, rows))
+    runs, _, evals = tables([0.2, 0.45, 0.6, 0.0, 0.61, 0.0], every=rows // 5)
+    table = find_failures(runs, steps, evals)
+    assert (only(table).status, only(table).n_validations) == ("healthy", 4)
+
+
 def test_zero_on_one_key_only_counts():
     """A zero is broken only when every key of that validation is 0."""
     runs, steps, evals = tables([0.2, 0.45, 0.6, 0.61, 0.0, 0.0], reward=[0.6] * 6)

@@ -18,6 +18,9 @@ from twoclock.series import TOLERANCE, Bools, Floats, Series, TrainLog, floats, 
 _NEAR_ROWS = 3
 """Train rows on either side of a validation that tell whether it can be true."""
 
+_MEDIAN_ROWS = 10_000
+"""Train rows that a running median is taken over; longer logs are thinned."""
+
 
 def one_metric(evals: pd.DataFrame, metric: str | None = None) -> pd.DataFrame:
     """Return the validations of one metric per run.
@@ -135,7 +138,9 @@ def _accepted(series: Series, zero: Bools, log: TrainLog) -> Series:
     if zero.any() and known.any():
         rows, reward = log.responses[known], log.reward[known]
         reward = reward - min(0.0, float(reward.min()))  # rewards of -1 and 1: from the lowest
-        usual = np.maximum.accumulate(_running_median(reward))
+        stride = -(-len(reward) // _MEDIAN_ROWS)
+        medians = np.maximum.accumulate(_running_median(reward[::stride]))
+        usual = np.repeat(medians, stride)[: len(reward)]
         positive = np.maximum.accumulate(finite & (series.accuracy > 0))
         for i in np.flatnonzero(zero & positive):  # a zero before any success is no surprise
             after = series.responses[i - 1] if i else 0.0
