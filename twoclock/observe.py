@@ -60,7 +60,7 @@ def observe(runs: Runs, settings: Settings) -> Observed:
     NoUsableRuns
         The selection keeps no run.
     TargetError
-        No target can be used, and no run tells about failure.
+        No target can be used, and one was asked for or no run tells about failure.
     """
     if settings.select is not None:
         kept = runs.runs.loc[select_rows(runs.runs, settings.select), "run_id"]
@@ -113,8 +113,9 @@ def _learning_events(
             }
             notes += by_rule[settings.crossing].notes
             found.append((value, {rule: table.events for rule, table in by_rule.items()}))
+    asked = bool(settings.targets or settings.task_targets)
     failed = bool(np.isfinite(failures["upper"].to_numpy(dtype=np.float64)).any())
-    if not found and refusals and not failed:
+    if not found and refusals and (asked or not failed):
         raise refusals[0]
     return tuple(found), tuple(notes)
 

@@ -683,6 +683,14 @@ class TwoClocks:
         """All fits, learning first."""
         return self.learning + self.failure
 
+    @property
+    def thin(self) -> bool:
+        """Does any headline rest on one batch size, or on one run per batch size?"""
+        return any(
+            len(fit.batch_sizes) < 2 or max((c.n_runs for c in fit.cells), default=0) < 2
+            for fit in self.fits
+        )
+
     def summary(self) -> pd.DataFrame:
         """Return one row per fit (see `ClockFit.row`)."""
         return pd.DataFrame([fit.row() for fit in self.fits])

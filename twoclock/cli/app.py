@@ -36,15 +36,25 @@ app.command()(training.sweep)
 app.command()(simulate.simulate)
 
 
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("twoclock"))
+        raise typer.Exit
+
+
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Print the version and exit.",
+        is_eager=True,
+        callback=lambda value: _version(wanted=value),
+    ),
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(installed("twoclock"))
-        raise typer.Exit
+    del version  # its callback has answered
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
