@@ -1,7 +1,7 @@
 """Laws of responses against batch size: names, units, design and closed forms.
 
-A law says what the median of ``log R`` is as a function of the rollout batch size B. It does not know
-about censoring (`twoclock.likelihood`) or about seeds (`twoclock.resample`).
+A law says what the median of ``log R`` is as a function of the rollout batch size B. It does not
+know about censoring (`twoclock.likelihood`) or about seeds (`twoclock.resample`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Floats = NDArray[np.float64]
 class PowerLaw:
     """The power law ``R = c * B**alpha``.
 
-    In logs, with x the centred log batch size, ``log R = a + alpha * x``, ``x = log B - center``, so
-    that ``c = exp(a - alpha * center)`` with R and B in responses.
+    In logs, with x the centred log batch size, ``log R = a + alpha * x``, ``x = log B - center``,
+    so that ``c = exp(a - alpha * center)`` with R and B in responses.
 
     Examples
     --------

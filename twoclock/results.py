@@ -685,7 +685,7 @@ class TwoClocks:
 
     @property
     def thin(self) -> bool:
-        """Does any headline rest on one batch size, or on one run per batch size?"""
+        """Whether a headline rests on one batch size, or on one run per batch size."""
         return any(
             len(fit.batch_sizes) < 2 or max((c.n_runs for c in fit.cells), default=0) < 2
             for fit in self.fits
