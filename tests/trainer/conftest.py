@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import gzip
 import json
-import warnings
 from pathlib import Path
 
 import pytest
@@ -31,8 +31,6 @@ TIMES = ("seconds", "rollout_seconds", "update_seconds", "eval_seconds")
 def _one_thread():
     """Small tensors are slower on more threads, and workers share the cores."""
     torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -55,8 +53,6 @@ def tiny(seed: int = 0, **changes) -> TrainSettings:
 
 def untimed(folder: Path) -> list[dict]:
     """Return the rows of a finished or running log without their wall times."""
-    import gzip
-
     packed = folder / "metrics.jsonl.gz"
     text = (
         gzip.decompress(packed.read_bytes()).decode()
