@@ -245,7 +245,9 @@ def test_train_has_every_option_of_the_trainer():
     assert Training().values() == theirs
 
 
-@pytest.mark.parametrize("command", ["fit", "runs", "events", "train", "sweep", "simulate"])
+@pytest.mark.parametrize(
+    "command", ["fit", "runs", "events", "train", "sweep", "simulate", "schema"]
+)
 def test_every_command_has_help_with_an_example(run, command):
     """`twoclock COMMAND --help` exits 0 and shows an example."""
     code, out, _ = run(command, "--help")

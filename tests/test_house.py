@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "twoclock"
 
 LAYERS = (
-    "errors", "schema", "notes", "runlog", "words", "reading", "sources", "runs",
+    "errors", "schema", "log_schema", "notes", "runlog", "words", "reading", "sources", "runs",
     "select", "lr_rule", "strata",
     "events", "simulate",
     "laws", "results", "fit", "compare", "published", "settings", "clocks", "observe",

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twoclock.errors import LogFormatError
+from twoclock.log_schema import json_schema
 from twoclock.runlog import create_run, mark_nonfinite, read_header, resume_run
-from twoclock.schema import LOG_FORMAT, json_schema
+from twoclock.schema import LOG_FORMAT
 
 RUN = {"batch_size": 64, "lr": 1e-4, "clip_low": None, "clip_high": 0.2}
 

@@ -31,6 +31,7 @@ app = typer.Typer(
 app.command()(fit.fit)
 app.command()(look.runs)
 app.command()(look.events)
+app.command()(look.schema)
 app.command()(training.train)
 app.command()(training.sweep)
 app.command()(simulate.simulate)

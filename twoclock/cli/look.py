@@ -1,4 +1,4 @@
-"""`twoclock runs` and `twoclock events`: what was read, and what happened in each run."""
+"""`twoclock runs`, `events`, `schema`: what was read, what happened in it, what a log holds."""
 
 from __future__ import annotations
 
@@ -65,6 +65,18 @@ def events(
     _print(table, _EVENT_COLUMNS, f"{len(table)} events", json=json)
     if not quiet:
         _remarks(notes, refused)
+
+
+def schema() -> None:
+    """Print the JSON Schema of the native log format: run.json and a line of metrics.jsonl.
+
+    Example: twoclock schema > twoclock-run.schema.json
+    """
+    import orjson
+
+    from twoclock.log_schema import json_schema
+
+    sys.stdout.write(orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def _print(table: pd.DataFrame, columns: tuple[str, ...], title: str, *, json: bool) -> None:
