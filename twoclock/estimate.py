@@ -20,6 +20,7 @@ from twoclock.newton import BatchFit, solve
 
 Floats = NDArray[np.float64]
 
+_LOG_RATIOS = (0.0, 1.5, -1.5, 3.0, -3.0)  # of sigma at the largest B over that at the smallest
 _RETRIES = 20  # draws that did not converge from the full fit and are tried from their own guess
 _SHARE_RIGHT = 0.1  # DESIGN section 3: from this share of right-censored runs on
 _REPLICATED = 3  # cells with two or more runs that a log-linear sigma needs
@@ -229,10 +230,8 @@ def choose_sigma(problem: Problem, sigma: str) -> tuple[Problem, Estimates]:
     if not (plain.ok[0] and np.isfinite(plain.fit.loglik[0]) and try_other):
         return constant, plain
     tilted = problem.with_sigma(loglinear=True)
-    other = estimate(
-        tilted, problem.ones, start=np.append(plain.fit.natural(0, loglinear=False), 0.0)
-    )
-    if not other.ok[0]:
+    other = _best_tilted(tilted, plain)
+    if other is None:
         return constant, plain
     k, n = problem.data.design.shape[1] + 1, len(problem)
     one = aicc(float(plain.fit.loglik[0]), k, n)
@@ -241,7 +240,23 @@ def choose_sigma(problem: Problem, sigma: str) -> tuple[Problem, Estimates]:
     return (tilted, other) if sigma == "loglinear" or better else (constant, plain)
 
 
+def _best_tilted(problem: Problem, plain: Estimates) -> Estimates | None:
+    """Fit a log-linear sigma from several slopes: it can have more than one maximum."""
+    at = plain.fit.natural(0, loglinear=False)
+    span = float(np.ptp(problem.data.log_b))
+    starts = [np.append(at, log_ratio / span) for log_ratio in _LOG_RATIOS]
+    fits = [estimate(problem, problem.ones, start=start) for start in starts]
+    good = [fit for fit in fits if fit.ok[0] and np.isfinite(fit.fit.loglik[0])]
+    return max(good, key=lambda fit: float(fit.fit.loglik[0]), default=None)
+
+
 def exponent_of(problem: Problem) -> float | None:
     """Return the exponent alone, or None where the data give no point."""
-    found = estimate(problem, problem.ones)
+    plain = problem.with_sigma(loglinear=False)
+    found = estimate(plain, problem.ones)
+    if problem.loglinear and found.ok[0] and np.isfinite(found.fit.loglik[0]):
+        tilted = _best_tilted(problem, found)
+        if tilted is None:
+            return None
+        found = tilted
     return float(found.fit.beta[0, problem.column]) if found.ok[0] else None
