@@ -93,7 +93,8 @@ def headline(
     else:
         model = model_covariance(problem, found)
         profile = _profile(problem, found, model, level)
-        base = Exponent(value, None, None, None, level, "model", shared, profile)
+        model_se = None if model is None else float(np.sqrt(model[c, c]))
+        base = Exponent(value, None, None, None, level, "model", shared, profile, model_se=model_se)
         delete = _delete_seeds(problem, found, rows, settings) or (by_run, float(n - 2))
         point, covariance, more = _choose(problem, base, model, delete, settings)
     draws = None if drawn is None else drawn.fit.beta

@@ -85,6 +85,8 @@ class Exponent:
         end: not bounded on that side).
     df : float or None
         Degrees of freedom of the t quantile.
+    model_se : float or None
+        Standard error from the observed information (no small-sample factor).
     """
 
     estimate: float
@@ -96,6 +98,7 @@ class Exponent:
     percentile: Pair | None = None
     profile: Pair | None = None
     df: float | None = None
+    model_se: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -108,6 +111,8 @@ class Exponent:
             "method": self.method,
             "percentile": _pair(self.percentile),
             "profile": _pair(self.profile),
+            "model_se": number(self.model_se),
+            "df": number(self.df),
         }
 
 
