@@ -11,7 +11,9 @@ import pandas as pd
 
 from twoclock.notes import Note
 from twoclock.runs.counting import Counted
+from twoclock.runs.finding import Found
 from twoclock.sources.base import Log
+from twoclock.sources.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,68 @@ class Part:
     def all_files(self) -> tuple[Path, ...]:
         """Files of the log and the settings files read for it."""
         return (*self.files, *self.extra_files)
+
+
+def drop_earlier_states(
+    logs: list[tuple[Found, Log]], notes: list[Note]
+) -> list[tuple[Found, Log]]:
+    """Return the logs without cumulative TRL states that a later one repeats.
+
+    Every checkpoint of a run repeats the whole history. The state with the most steps stays; the
+    others are copies if they lie in the same run folder or agree with it in every row.
+    """
+    states = sorted(
+        (pair for pair in logs if pair[1].reader == "trl"),
+        key=lambda pair: (-_last_step(pair[1]), str(pair[1].path)),
+    )
+    kept: list[Log] = []
+    dropped: set[int] = set()
+    for _, log in states:
+        match = next((k for k in kept if _same_run(log, k)), None)
+        if match is None:
+            kept.append(log)
+            continue
+        dropped.add(id(log))
+        agrees = _is_beginning(log.rows, match.rows)
+        told = "the same run earlier" if agrees else "an earlier state that does not agree with it"
+        code = "earlier_checkpoint" if agrees else "checkpoints_disagree"
+        message = f"{log.path} is a copy: {told} than {match.path}, which is read"
+        notes.append(Note(code, message, where=str(log.path)))
+    return [pair for pair in logs if id(pair[1]) not in dropped]
+
+
+def _last_step(log: Log) -> float:
+    steps = log.rows.values.get("step")
+    return float(steps.value[-1]) if steps is not None and len(steps.value) else 0.0
+
+
+def _same_run(log: Log, longer: Log) -> bool:
+    root = _run_folder(log.path)
+    return (root is not None and root == _run_folder(longer.path)) or (
+        log.rows.count > 1 and _is_beginning(log.rows, longer.rows)
+    )
+
+
+def _run_folder(path: Path) -> Path | None:
+    """Return the output folder of a TRL run, where the state lies as the trainer put it."""
+    if path.name != "trainer_state.json":
+        return None
+    inside = path.parent.name.startswith("checkpoint-")
+    return path.parent.parent if inside else path.parent
+
+
+def _is_beginning(rows: Rows, longer: Rows) -> bool:
+    """Tell whether all rows stand at the beginning of `longer`, in every key."""
+    if rows.count > longer.count:
+        return False
+    for key, values in rows.values.items():
+        other = longer.values.get(key)
+        if other is None:
+            return False
+        n = int(np.searchsorted(other.at, rows.count))
+        if n != len(values.at) or not np.array_equal(values.value, other.value[:n], equal_nan=True):
+            return False
+    return True
 
 
 def drop_copies(parts: list[Part], notes: list[Note]) -> list[Part]:

@@ -17,7 +17,7 @@ import pandas as pd
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import clip_activity, derive, gather
+from twoclock.runs.facts import HELPERS, clip_activity, derive, gather
 from twoclock.runs.frames import Work, column_values, evals_frame, steps_frame
 from twoclock.runs.generated import count_generated, logged_batch_size
 from twoclock.runs.resuming import Ticks
@@ -152,11 +152,14 @@ def _tables(work: Work) -> Counted:
     notes += [*_repeats(work, spread), *counts.notes, *_left_truncated(ticks.tick, work.where)]
     lr = spread["lr"][0] if "lr" in spread else np.full(len(ticks.tick), np.nan)
     notes += describe_lr(facts, lr, counts.generated, work.where)
-    facts["clip_active"] = clip_activity(facts, synchronous=log.synchronous)
+    assumed = "assumed_steps_per_rollout" in {note.code for note in notes}
+    synchronous = None if assumed else log.synchronous
+    facts["clip_active"] = clip_activity(facts, synchronous=synchronous)
     steps = steps_frame(work, ticks, counts, spread, trains)
     evals = [evals_frame(work, ticks, counts, series) for series in work.validations]
-    run = {name: fact.value for name, fact in facts.items()}
-    run |= {f"{name}_from": fact.source for name, fact in facts.items()}
+    shown = {name: fact for name, fact in facts.items() if name not in HELPERS}
+    run = {name: fact.value for name, fact in shown.items()}
+    run |= {f"{name}_from": fact.source for name, fact in shown.items()}
     run.setdefault("ended", "unknown")
     joined = pd.concat(evals, ignore_index=True) if evals else pd.DataFrame()
     return Counted(run, steps, joined, tuple(notes))

@@ -31,7 +31,10 @@ NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
 WIDE_CLIP = 10.0
 """A clip epsilon from here on cannot act in practice."""
 
-_INTS = tuple(c.name for c in RUNS.columns if c.kind == "int") + TRL_FACTS
+HELPERS = (*TRL_FACTS, "steps_between_rewards", "gen_batch_responses")
+"""Facts that only help to count; they do not stand in the `runs` table."""
+
+_INTS = (*(c.name for c in RUNS.columns if c.kind == "int"), *HELPERS)
 _FLOATS = tuple(c.name for c in RUNS.columns if c.kind == "float")
 
 
@@ -107,6 +110,8 @@ def derive(facts: Facts, where: str) -> list[Note]:
     """
     notes: list[Note] = []
     _derive_trl(facts, where)
+    if "steps_between_rewards" in facts:
+        facts.setdefault("optimizer_steps_per_rollout", facts["steps_between_rewards"])
     _derive_batch(facts, where, notes)
     _product(facts, "optimizer_steps_per_rollout", "minibatches", "epochs")
     for name in ("batch_size", "group_size", "prompts_per_rollout", "optimizer_steps_per_rollout"):

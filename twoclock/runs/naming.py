@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ PLAIN = frozenset(
      "trainer_state", "results", "data", "console", "nohup", "main_ppo", "progress", "train_log")
 )  # fmt: skip
 """File names that say nothing about the run: the folder's name is taken instead."""
+
+_CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 _ENDINGS = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".log",
             ".out", ".txt")  # fmt: skip
@@ -57,15 +60,14 @@ def place(path: Path, root: Path) -> str:
     >>> place(Path("logs/seed0.csv"), Path("logs"))
     'seed0'
     """
-    if path == root:
-        parts = [path.parent.resolve().name, path.name]
-        kept = [stem(path.name)] if stem(path.name).lower() not in PLAIN else parts[:1]
-        return kept[0] or stem(path.name)
-    below = list(path.relative_to(root).parts)
-    below[-1] = stem(below[-1])
-    if below[-1].lower() in PLAIN:
+    name = stem(path.name) if path.is_file() or path.suffix else path.name
+    folders = path.relative_to(root).parts[:-1] if path != root else path.resolve().parts[:-1]
+    below = [*folders] if name.lower() in PLAIN else [*folders, name]
+    while below and _CHECKPOINT.fullmatch(below[-1]):
         below.pop()
-    return "/".join(below) or root.resolve().name
+    if path == root:
+        return below[-1] if below else name
+    return "/".join(below) or place(root.resolve(), root.resolve())
 
 
 def stem(name: str) -> str:

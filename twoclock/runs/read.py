@@ -16,7 +16,7 @@ import pandas as pd
 from twoclock.errors import MissingFacts, NoUsableRuns, SourceError, TableError
 from twoclock.notes import Note, Refusal
 from twoclock.reading import ReadOptions
-from twoclock.runs.copies import Part, drop_copies, join_parts
+from twoclock.runs.copies import Part, drop_copies, drop_earlier_states, join_parts
 from twoclock.runs.counting import count_run
 from twoclock.runs.finding import Found, find_files
 from twoclock.runs.naming import name_runs
@@ -156,6 +156,7 @@ def read_runs(
     if progress is not None:
         progress(len(found), len(found), "")
     notes: list[Note] = []
+    logs = drop_earlier_states(logs, notes)
     parts = _count_all(logs, options, refused, notes)
     parts = join_parts(drop_copies(parts, notes), notes)
     if not parts:

@@ -36,11 +36,14 @@ class Validation:
         As logged.
     is_score : bool
         The key names a reward, not an accuracy.
+    scale : str
+        What the format itself says: "accuracy", "score", or empty when it says nothing.
     """
 
     metric: str
     values: Values
     is_score: bool = False
+    scale: str = ""
 
 
 def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Validation]:
@@ -63,10 +66,16 @@ def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Valida
     where = str(log.path)
     present = [key for key, values in log.rows.values.items() if len(values.at)]
     if aliases:
-        return [_aliased(log, aliases, present, where)]
+        found = _aliased(log, aliases, present, where)
+        return [found] if found is not None else _none(where, notes)
     if log.metrics:
-        return [Validation(k.removeprefix(SERIES), log.rows.values[k]) for k in log.metrics
-                if k in log.rows.values]  # fmt: skip
+        return [
+            Validation(
+                key.removeprefix(SERIES), log.rows.values[key], scale=log.scales.get(key, "")
+            )
+            for key in log.metrics
+            if key in log.rows.values
+        ]
     for tiers, is_score in ((ACCURACY, False), (SCORES, True)):
         for tier in tiers:
             keys = matching(tier, present)
@@ -79,8 +88,13 @@ def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Valida
     return _unclear(log, present, where, notes)
 
 
-def _aliased(log: Log, aliases: tuple[str, ...], present: list[str], where: str) -> Validation:
-    """Join the named keys: where a row has several, the first finite one in the user's order."""
+def _aliased(
+    log: Log, aliases: tuple[str, ...], present: list[str], where: str
+) -> Validation | None:
+    """Join the named keys: where a row has several, the first finite one in the user's order.
+
+    None when the log has no validation at all, as that of a run that died early.
+    """
     known = {key.removeprefix(SERIES): key for key in present} | {key: key for key in present}
     found = [known[key] for key in aliases if key in known]
     if not found:
@@ -92,8 +106,11 @@ def _aliased(log: Log, aliases: tuple[str, ...], present: list[str], where: str)
                 "name a nested value as KEY.NAME"
             )
         else:
-            like = ", ".join(candidates(present)) or "no key that looks like a validation"
-            msg = f"no key {' or '.join(repr(a) for a in aliases)}; the log has {like}"
+            like = candidates(k.removeprefix(SERIES) for k in present) or [*log.metrics]
+            if not like:
+                return None
+            named = " or ".join(repr(alias) for alias in aliases)
+            msg = f"no key {named}; the log has {', '.join(like)}".replace(SERIES, "")
         raise MissingFacts(msg, where=where, facts=("accuracy",))
     merged: dict[int, float] = {}
     for key in reversed(found):
@@ -132,6 +149,10 @@ def _unclear(log: Log, present: list[str], where: str, notes: list[Note]) -> lis
             "name a nested value as --map accuracy=KEY.NAME"
         )
         raise MissingFacts(msg, where=where, facts=("accuracy",))
+    return _none(where, notes)
+
+
+def _none(where: str, notes: list[Note]) -> list[Validation]:
     notes.append(Note("no_validation", "no validation is logged", where=where))
     return []
 
@@ -178,6 +199,8 @@ def to_unit(
     """
     if factor is not None:
         accuracy = accuracy * factor
+    if series.scale and factor is None:
+        return accuracy, series.scale, []
     if not len(accuracy):
         return accuracy, "score" if series.is_score else "accuracy", []
     low, high = float(accuracy.min()), float(accuracy.max())

@@ -11,8 +11,22 @@ from twoclock.sources.base import Head, Reader
 from twoclock.sources.delimited import CSV
 from twoclock.sources.json_rows import JSON_ARRAY, JSON_LINES
 from twoclock.sources.native import NATIVE
+from twoclock.sources.parquet import PARQUET, TABLES_READER
+from twoclock.sources.trl import TRL, TRL_CONSOLE
+from twoclock.sources.verl import VERL_CONSOLE, VERL_FILE
 
-READERS: tuple[Reader, ...] = (NATIVE, JSON_ARRAY, JSON_LINES, CSV)
+READERS: tuple[Reader, ...] = (
+    NATIVE,
+    TABLES_READER,
+    PARQUET,
+    TRL,
+    VERL_FILE,
+    JSON_ARRAY,
+    JSON_LINES,
+    VERL_CONSOLE,
+    TRL_CONSOLE,
+    CSV,
+)
 """All readers; the first whose `sniff` says yes reads the file."""
 
 

@@ -97,6 +97,8 @@ class Log:
         Keys of this format that go before the general ones.
     metrics : tuple of str
         Keys that are validation series, where the format says so.
+    scales : mapping of str to str
+        Scale of such a series ("accuracy" or "score") where the format states it.
     step_counts : {"rollout", "optimizer"}
         What one step is.
     synchronous : bool, optional
@@ -117,6 +119,7 @@ class Log:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
+    scales: Mapping[str, str] = field(default_factory=dict)
     step_counts: Literal["rollout", "optimizer"] = "rollout"
     synchronous: bool | None = None
     resumed_at: tuple[int, ...] = ()

@@ -21,8 +21,8 @@ SERIES = "validation:"
 
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz", "metrics.jsonl.zst")
 _NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
-_STEP_COLUMNS = {name: (name,) for name in STEPS.names if name not in ("run_id", "nonfinite")}
-_EVAL_COLUMNS = {name: (name,) for name in ("responses", "rollout", "n", "eval_seconds")}
+STEP_COLUMNS = {name: (name,) for name in STEPS.names if name not in ("run_id", "nonfinite")}
+EVAL_COLUMNS = {name: (name,) for name in ("responses", "rollout", "n", "eval_seconds")}
 _OTHER = frozenset(("run_id", "metric", "nonfinite", "kind", "scale"))
 
 
@@ -43,12 +43,14 @@ def read_native(path: Path, options: ReadOptions) -> list[Log]:
         raise SourceError(msg, where=str(path))
     keys = (*mapped_keys(options), *STEPS.names, *EVALS.names)
     store = RowStore(keys, prefix=SERIES)
-    series: dict[str, None] = {}
+    scales: dict[str, str] = {}
     ignored: dict[str, int] = {}
     for line, row in iter_objects(metrics[0], notes):
-        kept = _row(row, series, ignored)
-        if kept:
-            store.add(kept, line)
+        if row.get("kind") in ("train", "eval"):
+            store.add(native_row(row, scales), line)
+        else:
+            kind = str(row.get("kind"))[:20]
+            ignored[kind] = ignored.get(kind, 0) + 1
     if not store.count:
         msg = "no data: not one complete row"
         raise SourceError(msg, where=str(metrics[0]))
@@ -63,8 +65,9 @@ def read_native(path: Path, options: ReadOptions) -> list[Log]:
             name=str(run.get("run_id") or ""),
             framework=str(run.get("framework") or "twoclock"),
             facts=dict(_facts(run)),
-            columns={**_STEP_COLUMNS, **_EVAL_COLUMNS, "step": ("rollout",)},
-            metrics=tuple(series),
+            columns={**STEP_COLUMNS, **EVAL_COLUMNS, "step": ("rollout",)},
+            metrics=tuple(scales),
+            scales=scales,
             synchronous=True,
             files=(path, metrics[0]),
             notes=tuple(notes),
@@ -98,20 +101,21 @@ def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, Fact]]:
             yield name, Fact(value, "config")
 
 
-def _row(
-    row: Mapping[str, Any], series: dict[str, None], ignored: dict[str, int]
-) -> dict[str, Any] | None:
-    """Return the row as numbers: an accuracy under its metric's name, non-finite as NaN."""
-    kind = row.get("kind")
-    if kind not in ("train", "eval"):
-        name = str(kind)[:20]
-        ignored[name] = ignored.get(name, 0) + 1
-        return None
+def native_row(row: Mapping[str, Any], scales: dict[str, str]) -> dict[str, Any]:
+    """Return a row as numbers: an accuracy under its metric's name, non-finite as NaN.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of ``kind`` train or eval.
+    scales : dict of str to str
+        Series seen so far and the scale that their rows state; completed here.
+    """
     kept = {key: value for key, value in row.items() if key not in _OTHER}
-    if kind == "eval":
+    if row.get("kind") == "eval":
         key = SERIES + str(row.get("metric") or "accuracy")
         kept[key] = kept.pop("accuracy", None)
-        series[key] = None
+        scales[key] = scales.get(key) or str(row.get("scale") or "")
     for name in str(row.get("nonfinite") or "").split(","):
         if name:
             kept[name] = math.nan
