@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from twoclock.events import EventTable
+from twoclock.events.find import EventTable
 
 NO_STEPS = pd.DataFrame({"run_id": pd.Series(dtype="string"), "responses": []})
 NO_EVALS = NO_STEPS.assign(accuracy=[])

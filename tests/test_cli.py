@@ -14,9 +14,9 @@ from twoclock.cli import main
 from twoclock.cli.options import Fitting, Reading, Rule, settings_of
 from twoclock.reading import ReadOptions
 from twoclock.settings import Settings
-from twoclock.simulate import simulate_runs
-from twoclock.simulated_logs import write_simulated
-from twoclock.truth import Design, Law, Truth
+from twoclock.simulate.logs import write_simulated
+from twoclock.simulate.runs import simulate_runs
+from twoclock.simulate.truth import Design, Law, Truth
 
 FAST = ["--draws", "200"]
 

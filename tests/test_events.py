@@ -11,9 +11,9 @@ import pytest
 from tests.event_tables import NO_EVALS, NO_STEPS, codes, flags, only, tables, train_rows
 from twoclock import schema
 from twoclock.errors import SettingsError, TableError
-from twoclock.events import Failure, Target, find_failures, find_targets
-from twoclock.precursors import precursors
-from twoclock.sensitivity import definition_sensitivity, fit_rows, sensitivity_note
+from twoclock.events.find import Failure, Target, find_failures, find_targets
+from twoclock.events.precursors import precursors
+from twoclock.events.sensitivity import definition_sensitivity, fit_rows, sensitivity_note
 
 ONE = pd.DataFrame({"run_id": ["r"], "batch_size": [64]})
 COLLAPSE = [0.20, 0.45, 0.60, 0.62, 0.30, 0.05, 0.00, 0.00]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.event_tables import NO_EVALS, NO_STEPS, codes, flags, only, tables, train_rows
-from twoclock.events import Failure, Target, find_failures, find_targets
+from twoclock.events.find import Failure, Target, find_failures, find_targets
 
 
 def test_plain_collapse():

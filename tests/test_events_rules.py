@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.event_tables import only, tables
 from twoclock.errors import TableError, TargetError
-from twoclock.events import Failure, Target, find_failures, find_targets
-from twoclock.failure import judge_accuracy, peaks
-from twoclock.grid import coarse_cells, common_grid
-from twoclock.series import Series
-from twoclock.target import CROSSINGS, bracket, pooled
-from twoclock.target_choice import check_target, default_target
+from twoclock.events.failure import judge_accuracy, peaks
+from twoclock.events.find import Failure, Target, find_failures, find_targets
+from twoclock.events.grid import coarse_cells, common_grid
+from twoclock.events.series import Series
+from twoclock.events.target import CROSSINGS, bracket, pooled
+from twoclock.events.target_choice import check_target, default_target
 
 curves = st.lists(st.sampled_from(np.round(np.arange(0, 1.01, 0.05), 2).tolist()), max_size=14).map(
     np.array

@@ -11,10 +11,9 @@ PACKAGE = Path(__file__).parent.parent / "twoclock"
 
 LAYERS = (
     "errors", "schema", "log_schema", "notes", "runlog", "words", "reading", "sources", "runs",
-    "select", "lr_rule", "strata",
-    "events", "simulate",
-    "laws", "results", "fit", "compare", "published", "settings", "clocks", "observe",
-    "contrasts", "analysis", "job", "plots", "report", "trainer", "cli",
+    "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "fit",
+    "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
+    "plots", "report", "trainer", "cli", "__main__",
 )  # fmt: skip
 """Later layers may import earlier ones, never the reverse."""
 
@@ -80,6 +79,16 @@ def test_torch_is_imported_in_the_trainer_only(path):
     }
     assert "torch" not in names or layer_of(path) == "trainer"
     assert "pickle" not in names
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(__file__).parent.rglob("test_*.py")), ids=lambda p: p.name
+)
+def test_every_test_says_what_must_hold(path):
+    """Each test function has a docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tests = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"]
+    assert [t.name for t in tests if not ast.get_docstring(t)] == []
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from twoclock import schema
 from twoclock.errors import SettingsError
-from twoclock.events import Target, find_failures, find_targets
-from twoclock.grid import common_grid
-from twoclock.simulate import Design, Law, Truth, simulate_events, simulate_runs
+from twoclock.events.find import Target, find_failures, find_targets
+from twoclock.events.grid import common_grid
+from twoclock.simulate.runs import Design, Law, Truth, simulate_events, simulate_runs
 
 SIZES = (64, 256, 1024)
 

@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twoclock.analysis import analyse, analyse_events
     from twoclock.compare import difference, equivalence, safe_window
-    from twoclock.events import find_failures, find_targets
-    from twoclock.failure import Failure
+    from twoclock.events.failure import Failure
+    from twoclock.events.find import find_failures, find_targets
+    from twoclock.events.target import Target
     from twoclock.fit import FitSettings, fit_clock
     from twoclock.reading import ReadOptions
     from twoclock.results import ClockFit, TwoClocks
     from twoclock.runs import Runs, read_events, read_runs
     from twoclock.settings import Settings
-    from twoclock.target import Target
 
 _HOMES = {
     "ClockFit": "results",
-    "Failure": "failure",
+    "Failure": "events.failure",
     "FitSettings": "fit",
     "ReadOptions": "reading",
     "Runs": "runs",
     "Settings": "settings",
-    "Target": "target",
+    "Target": "events.target",
     "TwoClocks": "results",
     "analyse": "analysis",
     "analyse_events": "analysis",
     "difference": "compare",
     "equivalence": "compare",
-    "find_failures": "events",
-    "find_targets": "events",
+    "find_failures": "events.find",
+    "find_targets": "events.find",
     "fit_clock": "fit",
     "read_events": "runs",
     "read_runs": "runs",

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from twoclock.events import find_failures
-from twoclock.failure import Failure
+from twoclock.events.failure import Failure
+from twoclock.events.find import find_failures
+from twoclock.events.grid import coarse_cells, common_grid
+from twoclock.events.sensitivity import definition_sensitivity, fit_rows, sensitivity_note
 from twoclock.fit import fit_clock, point_exponent
-from twoclock.grid import coarse_cells, common_grid
 from twoclock.laws import LAWS
 from twoclock.notes import Note
 from twoclock.resample import SeedWeights
 from twoclock.results import ClockFit
-from twoclock.sensitivity import definition_sensitivity, fit_rows, sensitivity_note
 from twoclock.settings import Settings
 from twoclock.strata import Stratum
 

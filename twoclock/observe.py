@@ -10,16 +10,16 @@ import pandas as pd
 
 from twoclock.clocks import Tables
 from twoclock.errors import NoUsableRuns, TargetError
-from twoclock.events import find_failures, find_targets
-from twoclock.eventtable import EventTable
+from twoclock.events.find import find_failures, find_targets
+from twoclock.events.table import EventTable
+from twoclock.events.target import CROSSINGS, Target
+from twoclock.events.target_choice import check_target, default_target
 from twoclock.lr_rule import with_base_lr
 from twoclock.notes import Note
 from twoclock.runs import Runs
 from twoclock.select import select_rows
 from twoclock.settings import Settings
 from twoclock.strata import Strata, stratify
-from twoclock.target import CROSSINGS, Target
-from twoclock.target_choice import check_target, default_target
 
 
 @dataclass(frozen=True, eq=False)

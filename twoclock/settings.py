@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from twoclock.errors import SettingsError
-from twoclock.failure import Failure
+from twoclock.events.failure import Failure
+from twoclock.events.target import CROSSINGS
 from twoclock.fitsettings import FitSettings
 from twoclock.laws import LAWS
-from twoclock.target import CROSSINGS
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import typer
 from twoclock.errors import SettingsError
 
 if TYPE_CHECKING:
-    from twoclock.failure import Failure
+    from twoclock.events.failure import Failure
     from twoclock.reading import ReadOptions
     from twoclock.settings import Settings
 
@@ -173,7 +173,7 @@ class Rule:
 
     def failure(self) -> Failure:
         """Return the failure rule of the library."""
-        from twoclock.failure import Failure
+        from twoclock.events.failure import Failure
 
         return Failure(
             drop_abs=self.drop_abs,

@@ -39,9 +39,9 @@ def simulate(
     """
     import numpy as np
 
-    from twoclock.simulate import simulate_runs
-    from twoclock.simulated_logs import write_simulated
-    from twoclock.truth import Design, Law, Truth
+    from twoclock.simulate.logs import write_simulated
+    from twoclock.simulate.runs import simulate_runs
+    from twoclock.simulate.truth import Design, Law, Truth
 
     sizes = tuple(batch_size or (64, 256, 1024))
     failure = None

@@ -1,0 +1,1 @@
+"""Runs and events with known truth: `truth` states it, `runs` draws it, `logs` writes logs."""
