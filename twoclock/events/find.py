@@ -114,7 +114,7 @@ def find_failures(
     grid : float or mapping of str to float, optional
         Spacing W in responses (one for all, or by run_id) of the common grid, see
         `twoclock.events.grid.common_grid`: each run keeps its last validation at or before every
-        multiple of W, and the rule runs on those. Runs whose status differs from the one on their own
+        multiple of W, and the rule runs on those. Runs whose status differs from that on their own
         validations are flagged ``grid_sensitive``. Without it the rule runs on the validations as
         logged.
     metric : str, optional
