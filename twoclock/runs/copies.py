@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from twoclock.notes import Note
+from twoclock.reading import ReadOptions
 from twoclock.runs.counting import Counted
 from twoclock.runs.finding import Found
 from twoclock.sources.base import Log
 from twoclock.sources.rows import Rows
+from twoclock.sources.text import content_sha256
+
+
+@dataclass(frozen=True)
+class NamedLog:
+    """A log with what the user said about it.
+
+    Parameters
+    ----------
+    file : Found
+        The file that it was read from.
+    log : Log
+        What the file says.
+    facts : mapping
+        Facts from options and `runs.yaml`.
+    options : ReadOptions
+        Options with the aliases and factors of `runs.yaml`.
+    settings : tuple of Path
+        The `runs.yaml` files behind them.
+    """
+
+    file: Found
+    log: Log
+    facts: Mapping[str, Any]
+    options: ReadOptions
+    settings: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,21 +79,19 @@ class Part:
         return (*self.files, *self.extra_files)
 
 
-def drop_earlier_states(
-    logs: list[tuple[Found, Log]], notes: list[Note]
-) -> list[tuple[Found, Log]]:
+def drop_earlier_states(logs: list[NamedLog], notes: list[Note]) -> list[NamedLog]:
     """Return the logs without cumulative TRL states that a later one repeats.
 
     Every checkpoint of a run repeats the whole history. The state with the most steps stays; the
     others are copies if they lie in the same run folder or agree with it in every row.
     """
     states = sorted(
-        (pair for pair in logs if pair[1].reader == "trl"),
-        key=lambda pair: (-_last_step(pair[1]), str(pair[1].path)),
+        (item.log for item in logs if item.log.reader == "trl"),
+        key=lambda log: (-_last_step(log), str(log.path)),
     )
     kept: list[Log] = []
     dropped: set[int] = set()
-    for _, log in states:
+    for log in states:
         match = next((k for k in kept if _same_run(log, k)), None)
         if match is None:
             kept.append(log)
@@ -76,7 +102,7 @@ def drop_earlier_states(
         code = "earlier_checkpoint" if agrees else "checkpoints_disagree"
         message = f"{log.path} is a copy: {told} than {match.path}, which is read"
         notes.append(Note(code, message, where=str(log.path)))
-    return [pair for pair in logs if id(pair[1]) not in dropped]
+    return [item for item in logs if id(item.log) not in dropped]
 
 
 def _last_step(log: Log) -> float:
@@ -114,10 +140,10 @@ def _is_beginning(rows: Rows, longer: Rows) -> bool:
 
 
 def drop_copies(parts: list[Part], notes: list[Note]) -> list[Part]:
-    """Return the parts without those whose facts and numbers all equal an earlier one's."""
+    """Return the parts without those whose facts and file content equal an earlier one's."""
     kept: dict[str, Part] = {}
     for part in parts:
-        mark = _fingerprint(part.counted)
+        mark = _fingerprint(part)
         first = kept.setdefault(mark, part)
         if first is not part:
             message = f"{part.log.path} is a copy of {first.log.path}; counted once"
@@ -125,18 +151,12 @@ def drop_copies(parts: list[Part], notes: list[Note]) -> list[Part]:
     return list(kept.values())
 
 
-def _fingerprint(counted: Counted) -> str:
-    facts = sorted((k, str(v)) for k, v in counted.run.items() if k not in ("run_id", "source"))
-    digest = hashlib.sha256(repr(facts).encode())
-    for frame in (counted.steps, counted.evals):
-        digest.update(repr(list(frame.columns)).encode())
-        for name in frame.columns:
-            column = frame[name]
-            if pd.api.types.is_numeric_dtype(column):
-                digest.update(column.to_numpy(dtype=np.float64).tobytes())
-            else:
-                digest.update(repr(column.dropna().to_dict()).encode())
-    return digest.hexdigest()
+def _fingerprint(part: Part) -> str:
+    """Return a text that two parts share when they are copies: content, name and facts."""
+    facts = {k: str(v) for k, v in part.counted.run.items() if k not in ("run_id", "source")}
+    data = [content_sha256(path) for path in part.files if path.name != "run.json"]
+    name = part.log.name if part.log.reader != "native" else ""
+    return repr((sorted(facts.items()), data, name))
 
 
 def join_parts(parts: list[Part], notes: list[Note]) -> list[Part]:

@@ -93,10 +93,9 @@ def resolve(
     notes: list[Note] = []
     for fall in falls:
         before = _last_lead(lead, fall)
-        first = value[lead[0]] if keep[lead[0]] else value[fall]
         explained = _explained(int(at[before]), int(at[fall]), resumed_at)
-        if value[fall] <= first and not explained and keep[:fall].any():
-            _reset(value, keep, fall, before, at, on_reset, notes, where)
+        if step.value[fall] <= step.value[lead[0]] and not explained:
+            _reset(value, step.value, keep, (before, fall), at, on_reset, notes, where)
         else:
             _resume(value, keep, fall, lead, notes, where)
     return Course(at[keep], value[keep], tuple(notes))
@@ -111,10 +110,11 @@ def _explained(before: int, fall: int, resumed_at: tuple[int, ...]) -> bool:
 
 
 def _reset(
-    value: Floats, keep: npt.NDArray[np.bool_], fall: int, before: int, at: Ints,
+    value: Floats, raw: Floats, keep: npt.NDArray[np.bool_], falls: tuple[int, int], at: Ints,
     on_reset: str | None, notes: list[Note], where: str,
 ) -> None:  # fmt: skip
-    told = f"step falls {value[before]:g} -> {value[fall]:g} at row {at[fall] + 1}"
+    before, fall = falls
+    told = f"step falls {raw[before]:g} -> {raw[fall]:g} at row {at[fall] + 1}"
     if on_reset is None:
         msg = (
             f"{told}; give --on-reset offset (training went on) "
@@ -125,7 +125,7 @@ def _reset(
         keep[:fall] = False
         notes.append(Note("step_reset", f"{told}: earlier rows left out", where=where))
     else:
-        value[fall:] += value[:fall][keep[:fall]].max()
+        value[fall:] = raw[fall:] + value[:fall][keep[:fall]].max()
         notes.append(Note("step_reset", f"{told}: counted on from there", where=where))
 
 

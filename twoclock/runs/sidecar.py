@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from twoclock.errors import SettingsError
+from twoclock.notes import Note
 from twoclock.reading import MAPPABLE, SCALABLE, check_names
 from twoclock.runs.facts import TRL_FACTS
 from twoclock.schema import RUNS
@@ -53,7 +54,7 @@ class Sidecars:
 
     def __init__(self) -> None:
         self._read: dict[Path, list[Entry]] = {}
-        self.unused: dict[tuple[Path, str], None] = {}
+        self._unused: dict[tuple[Path, str], None] = {}
 
     def for_log(self, path: Path, root: Path) -> Given:
         """Return what is given for the log at `path`.
@@ -75,14 +76,21 @@ class Sidecars:
                         facts.update(entry.given.facts)
                         aliases.update(entry.given.map)
                         scale.update(entry.given.scale)
-                        self.unused.pop((file, entry.glob), None)
+                        self._unused.pop((file, entry.glob), None)
                         files.append(file)
         return Given(facts, aliases, scale, tuple(dict.fromkeys(files)))
+
+    def unused_notes(self) -> list[Note]:
+        """Return a remark for each entry that no log matched."""
+        return [
+            Note("unused_entry", f"no log matches path {glob!r}", where=str(file))
+            for file, glob in self._unused
+        ]
 
     def _entries(self, file: Path) -> list[Entry]:
         if file not in self._read:
             self._read[file] = load(file) if file.is_file() else []
-            self.unused.update({(file, entry.glob): None for entry in self._read[file]})
+            self._unused.update({(file, entry.glob): None for entry in self._read[file]})
         return self._read[file]
 
 

@@ -54,6 +54,19 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def content_sha256(path: Path) -> str:
+    """Return the SHA-256 of the content, which is the same for a packed and a plain copy."""
+    digest = hashlib.sha256()
+    try:
+        with open_bytes(path) as file:
+            read = getattr(file, "read1", file.read)
+            while part := read(1 << 20):
+                digest.update(part)
+    except (*_BROKEN, OSError):
+        digest.update(b"damaged")
+    return digest.hexdigest()
+
+
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
     """Return the first bytes of the (decompressed) file, without a byte-order mark.
 

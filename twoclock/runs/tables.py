@@ -1,0 +1,131 @@
+"""The result of reading: three tables, remarks, refusals and the files behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from twoclock.notes import Note, Refusal
+from twoclock.runs.copies import Part
+from twoclock.schema import EVALS, RUNS, STEPS, Table, conform, empty
+from twoclock.sources.base import ReadFile
+from twoclock.sources.text import sha256
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Everything that was read.
+
+    Parameters
+    ----------
+    runs : pandas.DataFrame
+        `schema.RUNS`, with a column ``NAME_from`` for every sourced column; sorted by `run_id`.
+    steps, evals : pandas.DataFrame
+        `schema.STEPS` and `schema.EVALS`, in the order of runs and responses.
+    notes : tuple of Note
+        What was repaired or doubted.
+    refused : tuple of Refusal
+        What was not used, and why.
+    files : tuple of ReadFile
+        Every file that was read.
+    """
+
+    runs: pd.DataFrame
+    steps: pd.DataFrame
+    evals: pd.DataFrame
+    notes: tuple[Note, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    files: tuple[ReadFile, ...] = ()
+
+    def select(self, run_ids: Iterable[str]) -> Runs:
+        """Return the same with only the given runs; notes, refusals and files stay."""
+        wanted = set(run_ids)
+        return replace(
+            self,
+            runs=_only(self.runs, wanted),
+            steps=_only(self.steps, wanted),
+            evals=_only(self.evals, wanted),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the runs, remarks and files as plain data; absent values are None."""
+        rows = self.runs.astype(object).where(self.runs.notna(), None)
+        return {
+            "runs": rows.to_dict("records"),
+            "warnings": [note.to_dict() for note in self.notes],
+            "refused": [refusal.to_dict() for refusal in self.refused],
+            "files": [file.to_dict() for file in self.files],
+        }
+
+
+def _only(frame: pd.DataFrame, wanted: set[str]) -> pd.DataFrame:
+    return frame[frame["run_id"].isin(list(wanted))].reset_index(drop=True)
+
+
+def assemble(parts: list[Part], notes: list[Note], refused: list[Refusal]) -> Runs:
+    """Return the runs that were counted, sorted by name, as tables."""
+    parts = sorted(parts, key=lambda part: part.run_id)
+    rows = [
+        {**p.counted.run, "run_id": p.run_id, "source": "; ".join(str(f) for f in p.files)}
+        for p in parts
+    ]
+    frame = conform(pd.DataFrame(rows), RUNS)
+    for column in RUNS.columns:
+        if column.sourced:
+            name = f"{column.name}_from"
+            known = frame[name] if name in frame.columns else pd.Series(pd.NA, index=frame.index)
+            frame[name] = known.astype("string")
+    for part in parts:
+        notes += [replace(n, runs=(part.run_id,)) for n in part.counted.notes]
+    kept = [*RUNS.names, *(f"{c.name}_from" for c in RUNS.columns if c.sourced)]
+    extra = [n for n in frame.columns if n not in kept and not n.endswith("_from")]
+    return Runs(
+        frame[[*kept, *extra]].copy(),
+        _stack([(p.run_id, p.counted.steps) for p in parts], STEPS),
+        _stack([(p.run_id, p.counted.evals) for p in parts], EVALS),
+        merge_notes(notes),
+        tuple(refused),
+        _files(parts),
+    )
+
+
+def _stack(frames: list[tuple[str, pd.DataFrame]], table: Table) -> pd.DataFrame:
+    full = [conform(f.assign(run_id=name), table, where=name) for name, f in frames if len(f)]
+    return pd.concat(full, ignore_index=True) if full else empty(table)
+
+
+def _files(parts: list[Part]) -> tuple[ReadFile, ...]:
+    runs: dict[Path, list[str]] = {}
+    readers: dict[Path, str] = {}
+    for part in parts:
+        for path in part.all_files:
+            runs.setdefault(path, []).append(part.run_id)
+            readers.setdefault(path, part.log.reader if path in part.files else "settings")
+    return tuple(
+        ReadFile(str(path), sha256(path), readers[path], tuple(runs[path])) for path in sorted(runs)
+    )
+
+
+def merge_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Return the notes with equal ones joined: one remark for many runs.
+
+    Examples
+    --------
+    >>> merge_notes([Note("a", "x", runs=("r1",)), Note("a", "x", runs=("r2",))])[0].runs
+    ('r1', 'r2')
+    """
+    merged: dict[tuple[str, str], Note] = {}
+    for note in notes:
+        key = (note.code, note.message)
+        before = merged.get(key)
+        if before is None:
+            merged[key] = note
+            continue
+        where = before.where if before.where == note.where else ""
+        runs = tuple(dict.fromkeys((*before.runs, *note.runs)))
+        merged[key] = replace(before, runs=runs, where=where, count=before.count + note.count)
+    return tuple(merged.values())
