@@ -6,6 +6,7 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.testing.compare import compare_images
@@ -167,7 +168,7 @@ def test_curves_show_every_run_with_validations(result, ax):
 
 def test_curves_of_a_run_without_validations_do_not_fail(result, ax):
     """A stratum read from an events table has no curves: the axes stay empty."""
-    bare = dataclasses.replace(result, evals=result.evals.iloc[:0])
+    bare = dataclasses.replace(result, evals=pd.DataFrame(), marks=pd.DataFrame())
     plots.plot_validation_curves(bare, result.learning[0].stratum, 64, ax)
     assert not any(len(line.get_xdata()) > 2 for line in ax.lines)
 

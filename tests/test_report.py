@@ -34,7 +34,8 @@ def result():
 def empty(result):
     """Return a result with nothing in it."""
     none = dict.fromkeys(("learning", "failure", "equivalence", "differences", "rise"), ())
-    frames = {name: getattr(result, name).iloc[:0] for name in ("runs", "evals", "events", "marks")}
+    frames = {name: pd.DataFrame() for name in ("runs", "steps", "evals", "marks")}
+    frames["events"] = result.events.iloc[:0]
     more = {"safe_windows": (), "notes": (), "refused": (), "files": ()}
     return dataclasses.replace(
         result, **none, **frames, **more, published=result.published.iloc[:0], n_read=0, n_used=0
@@ -74,10 +75,11 @@ def test_csv_and_parquet_keep_full_precision(name, result, folder):
     table = report_tables(result)[name]
     parquet = pd.read_parquet(folder / "tables" / f"{name}.parquet")
     pd.testing.assert_frame_equal(parquet, table, check_dtype=False)
-    csv = pd.read_csv(folder / "tables" / f"{name}.csv", float_precision="round_trip")
+    csv = pd.read_csv(folder / "tables" / f"{name}.csv", dtype=str, keep_default_na=False)
     assert list(csv.columns) == list(table.columns)
     for column in table.select_dtypes("float").columns:
-        np.testing.assert_array_equal(csv[column].to_numpy(dtype=float), table[column].to_numpy())
+        numbers = [float(cell or "nan") for cell in csv[column]]
+        np.testing.assert_array_equal(numbers, table[column].to_numpy())
 
 
 def test_right_censored_events_stay_so_in_csv(result, folder):
@@ -144,9 +146,10 @@ def test_markdown_rows_have_equal_columns(result):
 
 
 def test_settings_and_digests_can_be_read_back(result, folder):
-    """`settings.toml` is TOML, with every setting that has a value and every file's SHA-256."""
+    """`settings.toml` is TOML, with all settings that have a value, and each SHA-256."""
     document = tomllib.loads((folder / "settings.toml").read_text(encoding="utf-8"))
-    assert document["settings"] == {k: v for k, v in result.settings.items() if v is not None}
+    given = {name: value for name, value in result.settings.items() if value is not None}
+    assert {name: document[name] for name in given} == given
     assert [(f["path"], f["sha256"]) for f in document["files"]] == list(result.files)
     assert document["report"]["files"][0] == "settings.toml"
 
@@ -281,11 +284,34 @@ def test_text_claims_no_more_than_the_verdicts(result):
 
 
 def test_text_groups_warnings_by_code(result):
-    """Each code is shown once, with how many more there are, and their total."""
-    text = to_text(result, width=200)
-    assert text.count("cut_line") == 1
-    assert "(and 1 more like it)" in text
-    assert "Warnings (4)" in text
+    """Warnings of a code stand together, the first two in full, the others counted."""
+    notes = [Note("a", f"trouble {i}") for i in range(4)] + [Note("b", "other", count=3)]
+    text = to_text(dataclasses.replace(result, notes=(notes[0], notes[4], *notes[1:4])), width=200)
+    assert "Warnings (7)" in text
+    assert [line.strip() for line in text.splitlines() if "trouble" in line] == [
+        "a: trouble 0",
+        "a: trouble 1",
+    ]
+    assert "and 2 more" in text
+    assert text.index("trouble 1") < text.index("b: other (3 times)")
+
+
+def test_warnings_of_single_fits_are_shown_once(result):
+    """A fit's own notes join the warnings, with the fit they are about, unless already there."""
+    notes = (Note("thin", "one seed only"), result.notes[0])
+    fit = dataclasses.replace(result.learning[0], notes=notes)
+    other = dataclasses.replace(result, learning=(fit, *result.learning[1:]))
+    assert "thin: learning to 0.60, base lr 1e-5: one seed only" in to_text(other, width=200)
+    codes = report_tables(other)["warnings"]["code"].tolist()
+    assert codes == [note.code for note in result.notes] + ["thin"]
+
+
+def test_text_names_the_interval_and_other_choices(result):
+    """Beside each exponent stand its method, the other intervals and what other choices give."""
+    line = next(x for x in to_text(result, width=200).splitlines() if "1e-5: jackknife-t" in x)
+    assert "bootstrap [" in line
+    assert "no limit]" in line
+    assert "first crossing 0.21" in line
 
 
 def test_text_counts_long_lists(result):

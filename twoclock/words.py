@@ -69,15 +69,14 @@ def number_text(value: Any) -> str:
 def _decimals(half_width: float, numbers: Sequence[float], least: int) -> int:
     """Return how many decimals are worth showing.
 
-    The rule of the Particle Data Group: two digits of an uncertainty that begins with 10 to 35,
-    else one; one more where an end that is not zero would read as zero (which side of zero it lies
-    on matters), and never fewer than `least`.
+    Two digits of a half-width that begins with 1, else one; one more where an end that is not zero
+    would read as zero (which side of zero it lies on matters), and never fewer than `least`.
     """
     size = half_width if half_width > 0 else max((abs(n) for n in numbers), default=0.0) / 10
     if size <= 0 or not math.isfinite(size):
         return max(least, 2)
     power = math.floor(math.log10(size))
-    decimals = (1 if size / 10.0**power < 3.55 else 0) - power
+    decimals = (1 if size / 10.0**power < 1.95 else 0) - power
     decimals = min(max(decimals, least), 6)
     if any(n != 0 and abs(n) < 0.5 * 10.0**-decimals for n in numbers):
         decimals = min(decimals + 1, 6)
@@ -109,7 +108,7 @@ def estimate_text(
     >>> estimate_text(0.1712, 0.0503, 0.2921)
     '0.17 [0.05, 0.29]'
     >>> estimate_text(0.1712, 0.1683, 0.1741)
-    '0.1712 [0.1683, 0.1741]'
+    '0.171 [0.168, 0.174]'
     >>> estimate_text(0.093, -0.003, 0.189)
     '0.093 [-0.003, 0.189]'
     >>> estimate_text(0.17, None, None), estimate_text(None, None, None)
@@ -144,6 +143,19 @@ def exponent_text(fit: ClockFit) -> str:
         return f"in [{_limit(bound.lower, decimals)}, {_limit(bound.upper, decimals)}]"
     word = "at most" if bound.side == "upper" else "at least"
     return f"{word} {_limit(bound.value, 2)}"
+
+
+def published_text(exponent: float, source: str) -> str:
+    """Return a published exponent, or the words that its source gives after a colon instead.
+
+    Examples
+    --------
+    >>> published_text(0.44, "a study"), published_text(math.nan, "a study: about independent of B")
+    ('0.44', 'about independent of B')
+    """
+    if math.isnan(exponent):
+        return source.rpartition(": ")[2] if ": " in source else "no number given"
+    return f"{exponent:.2f}"
 
 
 def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:

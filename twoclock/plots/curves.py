@@ -144,6 +144,8 @@ def grid_size(n: int) -> tuple[float, float]:
 def stratum_sizes(result: TwoClocks, stratum: Mapping[str, Any]) -> list[int]:
     """Return the batch sizes of a stratum that have validations, ascending."""
     events = _events(result, stratum)
+    if not len(result.evals):  # an events table was read: there are no curves
+        return []
     known = set(result.evals["run_id"].unique())
     sizes = events.loc[events["run_id"].isin(known), "batch_size"].unique()
     return sorted(int(size) for size in sizes)
@@ -163,6 +165,8 @@ def find_runs(result: TwoClocks, stratum: Mapping[str, Any], batch_size: int) ->
 
     A run validated on several metrics is drawn by the one with most validations in the stratum.
     """
+    if not len(result.evals):
+        return []
     events = _events(result, stratum)
     events = events[events["batch_size"] == batch_size].sort_values(["seed", "run_id"])
     evals = result.evals[result.evals["run_id"].isin(events["run_id"])]

@@ -13,7 +13,14 @@ from matplotlib.patches import Rectangle
 
 from twoclock.plots.style import FAILURE, GREY, SINGLE, TARGET, axes_or_new
 from twoclock.results import ClockFit, TwoClocks
-from twoclock.words import event_text, exponent_text, number_text, stratum_labels, stratum_order
+from twoclock.words import (
+    event_text,
+    exponent_text,
+    number_text,
+    published_text,
+    stratum_labels,
+    stratum_order,
+)
 
 _FARTHEST = 2.0
 """No axis reaches beyond +-2 for the sake of an interval alone; such intervals end in an arrow."""
@@ -118,14 +125,16 @@ def _fit_row(fit: ClockFit, label: str) -> Row:
 def _published_rows(published: pd.DataFrame, clock: str) -> list[Row]:
     rows = []
     for record in published.to_dict("records"):
-        if record["clock"] != clock or pd.isna(record["exponent"]):
+        if record["clock"] != clock:
             continue
         parts = []
         if not pd.isna(record.get("base_lr")):
             parts.append(f"lr {number_text(float(record['base_lr']))}")
         label = ", ".join(["published", *parts])
         value = float(record["exponent"])
-        rows.append(Row(label, _minus(f"{value:.2f}"), value, kind="published", clock=clock))
+        text = _minus(published_text(value, str(record["source"])))
+        point = None if math.isnan(value) else value
+        rows.append(Row(label, text, point, kind="published", clock=clock))
     return rows
 
 
@@ -179,7 +188,9 @@ def _draw_row(ax: Axes, y: int, row: Row, limits: tuple[float, float]) -> None:
     ax.annotate(row.label, (0, y), xytext=(-4, 0), ha="right", color=quiet, **text)
     ax.annotate(row.text, (1, y), xytext=(4, 0), ha="left", color=quiet, **text)
     colour = FAILURE if row.clock == "failure" else TARGET
-    if row.kind == "published" and row.estimate is not None:
+    if row.kind == "published":
+        if row.estimate is None:
+            return
         ax.plot([row.estimate], [y], marker="D", mfc="white", mec=GREY, ms=3.6, mew=0.9, zorder=3)
         return
     if row.lower is not None and row.upper is not None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from twoclock.report.names import Names, per_cent
-from twoclock.results import Difference, TwoClocks
+from twoclock.report.names import Names, all_notes, per_cent
+from twoclock.results import Difference, Exponent, TwoClocks
 from twoclock.words import (
     column_words,
     estimate_text,
@@ -44,6 +44,14 @@ def _count(value: Any) -> str:
     return "" if value is None or value is pd.NA else f"{int(value):,}"
 
 
+def _interval(exponent: Exponent | None, kind: str) -> str:
+    """Return one of the intervals beside the headline one."""
+    pair = getattr(exponent, kind, None)
+    if exponent is None or pair is None:
+        return ""
+    return estimate_text(exponent.estimate, *pair).partition(" ")[2]
+
+
 def _exponents(result: TwoClocks) -> list[Row]:
     names = Names(result)
     rows = []
@@ -55,6 +63,8 @@ def _exponents(result: TwoClocks) -> list[Row]:
                 **names.columns(fit),
                 head: exponent_text(fit),
                 "Interval by": e.method if e else "",
+                "Seed bootstrap": _interval(e, "percentile"),
+                "Profile": _interval(e, "profile"),
                 "Runs": _count(len(fit.used)),
                 "Events": _count(len(fit.used) - fit.count("right")),
                 "Not reached": _count(fit.count("right")),
@@ -222,7 +232,7 @@ def _warnings(result: TwoClocks) -> list[Row]:
             "Runs": _count(len(note.runs)) if note.runs else "",
             "Times": _count(note.count),
         }
-        for note in result.notes
+        for note in all_notes(result, Names(result))
     ]
 
 

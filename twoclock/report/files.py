@@ -197,7 +197,7 @@ def _json(result: TwoClocks, path: Path) -> None:
 def _settings(result: TwoClocks, names: Sequence[str], path: Path) -> None:
     document: dict[str, Any] = {
         "twoclock": result.version,
-        "settings": dict(result.settings),
+        **result.settings,
         "report": {"files": list(names)},
         "files": [{"path": name, "sha256": digest} for name, digest in result.files],
     }

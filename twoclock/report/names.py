@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from twoclock.notes import Note
 from twoclock.results import ClockFit, FitRef, TwoClocks
 from twoclock.words import stratum_labels, target_text
 
@@ -34,10 +36,25 @@ class Names:
         target = target_text(fit.targets[0]) if fit.targets else ""
         return {"Clock": fit.clock, "Target": target, "Runs with": self.stratum(fit.stratum)}
 
-    def fit(self, fit: FitRef) -> str:
+    def fit(self, fit: ClockFit | FitRef) -> str:
         """Return one short name of a fit: clock, target and stratum."""
         target = f" to {target_text(fit.targets[0])}" if fit.targets else ""
         return f"{fit.clock}{target}, {self.stratum(fit.stratum)}"
+
+
+def all_notes(result: TwoClocks, names: Names) -> tuple[Note, ...]:
+    """Return the warnings of the whole result, then those of single fits that it does not repeat.
+
+    The latter say in `where` which fit they are about.
+    """
+    known = {(note.code, note.message) for note in result.notes}
+    own = [
+        replace(note, where=note.where or names.fit(fit))
+        for fit in result.fits
+        for note in fit.notes
+        if (note.code, note.message) not in known
+    ]
+    return (*result.notes, *own)
 
 
 def _key(stratum: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from twoclock.report.names import Names, all_notes
 from twoclock.results import ClockFit, FitRef, TwoClocks
 
 Record = dict[str, Any]
@@ -166,7 +167,8 @@ def _influence(result: TwoClocks) -> pd.DataFrame:
 
 
 def _warnings(result: TwoClocks) -> pd.DataFrame:
-    rows = [{**note.to_dict(), "runs": ", ".join(note.runs)} for note in result.notes]
+    notes = all_notes(result, Names(result))
+    rows = [{**note.to_dict(), "runs": ", ".join(note.runs)} for note in notes]
     return pd.DataFrame(rows, columns=["code", "message", "runs", "where", "count"])
 
 
