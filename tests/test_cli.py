@@ -10,7 +10,6 @@ import tomllib
 import numpy as np
 import pytest
 
-from twoclock.cli import main
 from twoclock.cli.options import Fitting, Reading, Rule, settings_of
 from twoclock.reading import ReadOptions
 from twoclock.settings import Settings
@@ -29,22 +28,6 @@ def logs(tmp_path_factory):
     design = Design((64, 256, 1024), 3, 60_000.0, every_responses=512.0)
     write_simulated(simulate_runs(truth, design, np.random.default_rng(0)), out)
     return out
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the program; return exit code, stdout and stderr."""
-
-    def call(*arguments):
-        code = 0
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def test_fit_answers_on_one_screen(run, logs):

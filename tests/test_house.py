@@ -10,8 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "twoclock"
 
 LAYERS = (
-    "errors", "schema", "log_schema", "notes", "runlog", "words", "reading", "sources", "runs",
-    "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "fit",
+    "errors", "schema", "log_schema", "notes", "runlog", "reading", "sources", "runs",
+    "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "words", "fit",
     "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
     "plots", "report", "trainer", "cli", "__main__",
 )  # fmt: skip
