@@ -197,13 +197,35 @@ def test_forest_labels_do_not_overlap(n):
     """Rows of the forest keep their distance at single-column width, text included."""
     result = make_two_clocks(n)
     with plots.figure_style():
-        figure = plots.new_figure(*forest_size(len(exponent_rows(result))))
+        figure = plots.new_figure(*forest_size(exponent_rows(result)))
         ax = plots.plot_exponents(result, figure.subplots())
         figure.draw_without_rendering()
         boxes = [text.get_window_extent() for text in ax.texts if text.get_text()]
         assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
         overlaps = sum(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     assert overlaps == 0
+
+
+def test_long_labels_widen_the_figure_and_keep_the_axes():
+    """Strata that differ in several columns get a wider figure, not squashed axes."""
+    result = make_two_clocks(3)
+    tasks = ("sorting six digits in order", "adding two numbers")
+    fits = tuple(
+        dataclasses.replace(fit, stratum={**fit.stratum, "task": task})
+        for fit in result.learning
+        for task in tasks
+    )
+    result = dataclasses.replace(result, learning=fits)
+    rows = exponent_rows(result)
+    sizes = {"clock": clock_size(fits), "forest": forest_size(rows)}
+    with plots.figure_style():
+        for name, size in sizes.items():
+            figure = plots.new_figure(*size)
+            ax = figure.subplots()
+            plots.plot_clock(fits, ax) if name == "clock" else plots.plot_exponents(result, ax)
+            figure.draw_without_rendering()
+            assert SINGLE < size[0] <= DOUBLE
+            assert ax.get_window_extent().width > 1.0 * figure.dpi
 
 
 def test_looks_differ_without_colour():

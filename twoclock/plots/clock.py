@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.markers import MarkerStyle
 
 from twoclock.plots.series import (
-    DOWN,
+    DOWN_KEY,
     KINDS,
-    UP,
+    UP_KEY,
     Curve,
     Points,
     draw_curve,
@@ -24,6 +23,7 @@ from twoclock.plots.series import (
     jitter,
 )
 from twoclock.plots.style import (
+    DOUBLE,
     EXTRAPOLATED,
     GREY,
     SINGLE,
@@ -31,8 +31,10 @@ from twoclock.plots.style import (
     batch_axis,
     legend_below,
     legend_columns,
+    legend_width,
     looks,
     responses_axis,
+    shorten,
 )
 from twoclock.results import ClockFit
 from twoclock.words import common_column, event_text, exponent_text, stratum_labels, stratum_order
@@ -70,10 +72,14 @@ def plot_clock(fits: Sequence[ClockFit], ax: Axes | None = None, *, level: float
 
 
 def clock_size(fits: Sequence[ClockFit], width: float = SINGLE) -> tuple[float, float]:
-    """Return the figure size (inches) that leaves the axes the same height for any legend."""
+    """Return the figure size (inches) that leaves the axes the same height for any legend.
+
+    It is wider than `width` only where a single legend entry is.
+    """
     _, texts = _entries(fits)
     kinds = set().union(*(fit.events["censoring"] for fit in fits))
     keys = ["not in the fit"] * (2 + len(kinds & set(KINDS)))
+    width = max(width, min(legend_width(texts), DOUBLE))
     columns = legend_columns([*texts, *keys], width)
     return width, 2.45 + 0.13 * (math.ceil((len(texts) + len(keys)) / columns) + 1)
 
@@ -132,7 +138,9 @@ def _entries(fits: Sequence[ClockFit]) -> tuple[str, list[str]]:
     labels, _ = stratum_labels([fit.stratum for fit in fits])
     column, labels = common_column(labels)
     exponents = [exponent_text(fit).replace("-", "\N{MINUS SIGN}") for fit in fits]
-    return column, [f"{label}: {text}" for label, text in zip(labels, exponents, strict=True)]
+    return column, [
+        f"{shorten(label)}: {text}" for label, text in zip(labels, exponents, strict=True)
+    ]
 
 
 def censoring_keys(ax: Axes, series: Sequence[Points], curves: Sequence[Curve | None]) -> list[Any]:
@@ -143,11 +151,9 @@ def censoring_keys(ax: Axes, series: Sequence[Points], curves: Sequence[Curve | 
     if "interval" in kinds:
         keys.append(Line2D([], [], **grey, marker="|", ms=6.5, label="event in this interval"))
     if "right" in kinds:
-        shape = MarkerStyle(UP)
-        keys.append(Line2D([], [], **grey, marker=shape, ms=11, label="not by the end"))
+        keys.append(Line2D([], [], **grey, marker=UP_KEY, ms=7, label="not by the end"))
     if "left" in kinds:
-        shape = MarkerStyle(DOWN)
-        keys.append(Line2D([], [], **grey, marker=shape, ms=11, label="by first validation"))
+        keys.append(Line2D([], [], **grey, marker=DOWN_KEY, ms=7, label="by first validation"))
     if any((~points.used).any() for points in series):
         keys.append(Line2D([], [], **grey, marker="o", mfc="white", label="not in the fit"))
     if any(c is not None and c.extrapolated.any() for c in curves):

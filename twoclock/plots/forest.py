@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from twoclock.plots.style import FAILURE, GREY, SINGLE, TARGET, axes_or_new
+from twoclock.plots.style import DOUBLE, FAILURE, GREY, SINGLE, TARGET, axes_or_new, shorten
 from twoclock.results import ClockFit, TwoClocks
 from twoclock.words import (
     event_text,
@@ -70,15 +70,19 @@ def plot_exponents(result: TwoClocks, ax: Axes | None = None) -> Axes:
         the failure clock counts as independent of batch size is shaded.
     """
     rows = exponent_rows(result)
-    ax = axes_or_new(ax, forest_size(len(rows)))
+    ax = axes_or_new(ax, forest_size(rows))
     margin = max((item.margin for item in result.equivalence), default=None)
     draw_forest(ax, rows, margin=margin)
     return ax
 
 
-def forest_size(n_rows: int, width: float = SINGLE) -> tuple[float, float]:
-    """Return a figure size (inches) with an even line height for `n_rows`."""
-    return width, 0.75 + 0.155 * n_rows
+def forest_size(rows: Sequence[Row], width: float = SINGLE) -> tuple[float, float]:
+    """Return a figure size (inches) with an even line height, wider where labels need it."""
+    columns = ([row.label for row in rows if row.kind != "heading"], [row.text for row in rows])
+    letters = sum(max(map(len, column), default=0) for column in columns)
+    # 0.055 inch a letter at 7 points; 1.2 inch is the least that a useful axis needs.
+    needed = 1.2 + 0.055 * letters
+    return max(width, min(needed, DOUBLE)), 0.75 + 0.155 * len(rows)
 
 
 def exponent_rows(result: TwoClocks) -> tuple[Row, ...]:
@@ -100,7 +104,7 @@ def exponent_rows(result: TwoClocks) -> tuple[Row, ...]:
 
 def _labels(fits: Sequence[ClockFit]) -> dict[int, str]:
     names, _ = stratum_labels([fit.stratum for fit in fits])
-    return {id(fit): name for fit, name in zip(fits, names, strict=True)}
+    return {id(fit): shorten(name) for fit, name in zip(fits, names, strict=True)}
 
 
 def _fit_row(fit: ClockFit, label: str) -> Row:

@@ -19,8 +19,17 @@ from twoclock.results import ClockFit
 KINDS = ("exact", "interval", "left", "right")
 """Kinds of censoring that have a place on a log axis; `before_start` has none."""
 
-UP = Shape([(0, 0), (0, 2), (-0.6, 1.2), (0, 2), (0.6, 1.2)], [1, 2, 1, 2, 2])
-DOWN = Shape([(0, 0), (0, -2), (-0.6, -1.2), (0, -2), (0.6, -1.2)], [1, 2, 1, 2, 2])
+
+def _arrow(tip: float, start: float) -> MarkerStyle:
+    """Return an arrow from `start` to `tip` above (below if negative) the point it marks."""
+    barb = tip - 0.8 if tip > start else tip + 0.8
+    corners = [(0, start), (0, tip), (-0.6, barb), (0, tip), (0.6, barb)]
+    return MarkerStyle(Shape(corners, [1, 2, 1, 2, 2]))
+
+
+UP, DOWN = _arrow(2, 0), _arrow(-2, 0)
+UP_KEY, DOWN_KEY = _arrow(1, -1), _arrow(-1, 1)
+"""Arrows of right- and left-censored runs, and the same centred, for legends."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +138,7 @@ def draw_points(ax: Axes, points: Points, look: Look, shift: Floats) -> None:
             if kind == "interval":
                 ax.vlines(x[on], points.lower[on], points.upper[on], colour, lw=0.8, zorder=3.2)
             if kind in ("left", "right"):
-                arrow = MarkerStyle(UP if kind == "right" else DOWN)
+                arrow = UP if kind == "right" else DOWN
                 ax.plot(x[on], y, marker=arrow, color=colour, ms=14, **{**style, "mew": 0.9})
             seen = used and kind in ("exact", "interval")
             solid, edge = (face, "white") if seen else ("white", colour)

@@ -199,6 +199,20 @@ def responses_axis(axis: Any, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def shorten(label: str, most: int = 70) -> str:
+    """Return a label cut in its middle where it is longer than a page is wide.
+
+    Examples
+    --------
+    >>> shorten("base lr 1e-5"), shorten("a" * 5 + "b" * 5, most=5)
+    ('base lr 1e-5', 'aa…bb')
+    """
+    if len(label) <= most:
+        return label
+    half = (most - 1) // 2
+    return f"{label[: most - 1 - half]}\N{HORIZONTAL ELLIPSIS}{label[-half:]}"
+
+
 def legend_columns(texts: Sequence[str], width: float) -> int:
     """Return how many legend entries fit side by side under a figure `width` inches wide.
 
@@ -207,9 +221,13 @@ def legend_columns(texts: Sequence[str], width: float) -> int:
     >>> legend_columns(["1e-5: 0.14 [0.10, 0.18]"] * 3, 3.4), legend_columns(["x" * 60], 3.4)
     (2, 1)
     """
+    return max(1, min(int((width - 0.05) / (legend_width(texts) - 0.05)), len(texts)))
+
+
+def legend_width(texts: Sequence[str]) -> float:
+    """Return how wide (inches) a figure must be for a legend of one column under it."""
     # At the style's 6.5 points a letter takes 0.05 inch on average, the handle and gaps 0.47 inch.
-    entry = 0.47 + 0.05 * max((len(text) for text in texts), default=1)
-    return max(1, min(int((width - 0.05) / entry), len(texts)))
+    return 0.52 + 0.05 * max((len(text) for text in texts), default=1)
 
 
 def legend_below(ax: Axes, handles: Sequence[Any], *, columns: int, title: str = "") -> Any:

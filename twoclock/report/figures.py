@@ -88,7 +88,7 @@ def _clock(fits: list[ClockFit]) -> Figure:
 
 
 def _exponents(result: TwoClocks) -> Figure:
-    figure = new_figure(*forest_size(len(exponent_rows(result))))
+    figure = new_figure(*forest_size(exponent_rows(result)))
     plot_exponents(result, figure.subplots())
     return figure
 
