@@ -339,3 +339,12 @@ def test_text_needs_no_matplotlib_and_no_torch():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_published_exponents_stand_once_beside_a_ladder_of_targets(result):
+    """With several targets the published exponents are not repeated under each."""
+    harder = tuple(dataclasses.replace(fit, targets=(0.7,)) for fit in result.learning)
+    text = to_text(dataclasses.replace(result, learning=(*result.learning, *harder)), width=120)
+    assert "Responses to 0.60" in text
+    assert "Responses to 0.70" in text
+    assert text.count("published 1e-5") == 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import pandas as pd
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from twoclock.report.names import Names, per_cent
 from twoclock.report.parts import Lines, bullet
-from twoclock.results import ClockFit, TwoClocks
+from twoclock.results import ClockFit
 from twoclock.words import (
     common_column,
     estimate_text,
@@ -50,10 +51,10 @@ def _table(title: str, columns: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def clock_lines(fits: Sequence[ClockFit], result: TwoClocks, names: Names) -> Lines:
+def clock_lines(fits: Sequence[ClockFit], published: pd.DataFrame, names: Names) -> Lines:
     """Return the table of one clock and target, and what other methods and choices give."""
     word, labels = common_column([names.stratum(fit.stratum) for fit in fits])
-    table = _clock_table(fits, result, (word, labels))
+    table = _clock_table(fits, published, (word, labels))
     lines: Lines = [table]
     for fit, label in zip(fits, labels, strict=True):
         text = beside_text(fit)
@@ -63,7 +64,7 @@ def clock_lines(fits: Sequence[ClockFit], result: TwoClocks, names: Names) -> Li
 
 
 def _clock_table(
-    fits: Sequence[ClockFit], result: TwoClocks, named: tuple[str, tuple[str, ...]]
+    fits: Sequence[ClockFit], published: pd.DataFrame, named: tuple[str, tuple[str, ...]]
 ) -> Table:
     word, labels = named
     level = next((fit.exponent.level for fit in fits if fit.exponent), 0.95)
@@ -85,15 +86,15 @@ def _clock_table(
             Text(_sizes(fit)),
             _rollouts(fit),
         )
-    for name, exponent in _published(result, fits[0].clock):
+    for name, exponent in _published(published, fits[0].clock):
         table.add_row(Text(name), exponent, style="dim")
     return table
 
 
-def _published(result: TwoClocks, clock: str) -> list[tuple[str, str]]:
+def _published(published: pd.DataFrame, clock: str) -> list[tuple[str, str]]:
     """Return name and exponent, or words, of what was published for a clock."""
     found = []
-    for record in result.published.to_dict("records"):
+    for record in published.to_dict("records"):
         if record["clock"] == clock:
             rate = float(record["base_lr"])
             name = "published" if math.isnan(rate) else f"published {number_text(rate)}"

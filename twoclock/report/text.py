@@ -32,8 +32,11 @@ def render(result: TwoClocks) -> Group:
     """
     names = Names(result)
     parts: Lines = [_head(result, names)]
+    published = {"learning": result.published, "failure": result.published}
     for fits in by_event(result.fits):
-        parts += ["", *clock_lines(fits, result, names)]
+        # Once per clock: a ladder of targets would repeat it.
+        beside = published.pop(fits[0].clock, result.published.iloc[:0])
+        parts += ["", *clock_lines(fits, beside, names)]
     for part in (rise, independence, between, windows, _warnings, _refused):
         lines = part(result, names)
         if lines:
