@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from twoclock.errors import FitError
 from twoclock.fitsettings import FitSettings
@@ -17,6 +18,7 @@ from twoclock.results import Cell
 from twoclock.schema import check_columns
 
 _NEEDED = ("run_id", "clock", "batch_size", "lower", "upper", "censoring")
+_KINDS = ("exact", "interval", "left", "right")
 _MIN_SIZES = 3  # the floor never leaves fewer batch sizes than this
 _ALONE = "the seed bootstrap cannot vary it, and its interval is too short"
 _SHARE = 0.2  # failed-before-target share of a cell, or its range over B, that is warned about
@@ -73,7 +75,7 @@ def select(
     if batch_sizes is not None:
         outside = table["used"] & ~table["batch_size"].isin(batch_sizes)
         _exclude(table, outside, "batch size is outside the compared set")
-    eligible = table[table["used"]].copy()
+    eligible = table[table["used"]]
     rollouts = _rollouts(eligible)
     bound = tuple(b for b, r in rollouts.items() if r is not None and r < settings.floor_rollouts)
     remain = len(rollouts) - len(bound)
@@ -169,11 +171,13 @@ def _drop_copies(table: pd.DataFrame) -> list[Note]:
 
 def _rollouts(rows: pd.DataFrame) -> dict[int, float | None]:
     """Return the median of upper/B over the runs with an event, by batch size."""
+    sizes = rows["batch_size"].to_numpy(dtype=np.int64)
+    upper = rows["upper"].to_numpy(dtype=np.float64)
+    seen = np.isfinite(upper)
     out: dict[int, float | None] = {}
-    for size, cell in rows.groupby("batch_size", sort=True):
-        ends = cell["upper"].to_numpy(dtype=np.float64)
-        ends = ends[np.isfinite(ends)]
-        out[int(str(size))] = float(np.median(ends)) / int(str(size)) if len(ends) else None
+    for size in np.unique(sizes).tolist():
+        ends = upper[seen & (sizes == size)]
+        out[size] = float(np.median(ends)) / size if len(ends) else None
     return out
 
 
@@ -200,41 +204,40 @@ def _floor_note(
 def _cells(table: pd.DataFrame, eligible: pd.DataFrame, bound: tuple[int, ...]) -> tuple[Cell, ...]:
     out = []
     rollouts = _rollouts(eligible)
-    for key, rows in eligible.groupby("batch_size", sort=True):
-        size = int(str(key))
-        kinds = rows["censoring"].value_counts()
-        flags = [name for name, has in _cell_flags(rows, size in bound).items() if has]
+    sizes = eligible["batch_size"].to_numpy(dtype=np.int64)
+    kinds = eligible["censoring"].to_numpy(dtype=object)
+    inside = set(table.loc[table["used"], "batch_size"].tolist())
+    remarks = {name: _flagged(eligible, name) for name in ("coarse_validation", "few_validations")}
+    for size, per_event in rollouts.items():
+        mine = sizes == size
+        count = {kind: int((kinds[mine] == kind).sum()) for kind in _KINDS}
+        flags = {
+            "floor_bound": size in bound,
+            "single_seed": int(mine.sum()) == 1,
+            "no_event": count["right"] == int(mine.sum()),
+            **{name: bool(rows[mine].any()) for name, rows in remarks.items()},
+        }
         out.append(
             Cell(
                 batch_size=size,
-                n_runs=len(rows),
-                n_exact=int(kinds.get("exact", 0)),
-                n_interval=int(kinds.get("interval", 0)),
-                n_left=int(kinds.get("left", 0)),
-                n_right=int(kinds.get("right", 0)),
-                rollouts_to_event=rollouts[size],
-                flags=tuple(flags),
-                in_headline=bool(table.loc[table["batch_size"] == size, "used"].any()),
+                n_runs=int(mine.sum()),
+                n_exact=count["exact"],
+                n_interval=count["interval"],
+                n_left=count["left"],
+                n_right=count["right"],
+                rollouts_to_event=per_event,
+                flags=tuple(name for name, has in flags.items() if has),
+                in_headline=size in inside,
             )
         )
     return tuple(out)
 
 
-def _cell_flags(rows: pd.DataFrame, floor_bound: bool) -> dict[str, bool]:
-    return {
-        "floor_bound": floor_bound,
-        "single_seed": len(rows) == 1,
-        "no_event": bool((rows["censoring"] == "right").all()),
-        "coarse_validation": bool(_flagged(rows, "coarse_validation").any()),
-        "few_validations": bool(_flagged(rows, "few_validations").any()),
-    }
-
-
-def _flagged(rows: pd.DataFrame, flag: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _flagged(rows: pd.DataFrame, flag: str) -> NDArray[np.bool_]:
     if "flags" not in rows.columns:
         return np.zeros(len(rows), dtype=bool)
-    words = rows["flags"].astype("string").fillna("").str.split(",")
-    return np.array([flag in [word.strip() for word in row] for row in words], dtype=bool)
+    texts = ["" if pd.isna(text) else str(text) for text in rows["flags"]]
+    return np.array([flag in [w.strip() for w in text.split(",")] for text in texts], dtype=bool)
 
 
 def _seed_notes(cells: tuple[Cell, ...]) -> list[Note]:
@@ -251,8 +254,9 @@ def _seed_notes(cells: tuple[Cell, ...]) -> list[Note]:
 
 def _share_notes(rows: pd.DataFrame) -> list[Note]:
     """Warn where many runs failed before the target, or where that share changes with B."""
-    failed = pd.Series(_flagged(rows, "failed_before_target"), index=rows.index)
-    if not failed.any():
+    flagged = _flagged(rows, "failed_before_target")
+    failed = pd.Series(flagged, index=rows.index)
+    if not flagged.any():
         return []
     shares = failed.groupby(rows["batch_size"]).mean()
     if shares.max() <= _SHARE and shares.max() - shares.min() <= _SHARE:

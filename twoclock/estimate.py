@@ -244,10 +244,21 @@ def _best_tilted(problem: Problem, plain: Estimates) -> Estimates | None:
     """Fit a log-linear sigma from several slopes: it can have more than one maximum."""
     at = plain.fit.natural(0, loglinear=False)
     span = float(np.ptp(problem.data.log_b))
-    starts = [np.append(at, log_ratio / span) for log_ratio in _LOG_RATIOS]
-    fits = [estimate(problem, problem.ones, start=start) for start in starts]
-    good = [fit for fit in fits if fit.ok[0] and np.isfinite(fit.fit.loglik[0])]
-    return max(good, key=lambda fit: float(fit.fit.loglik[0]), default=None)
+    starts = np.array([np.append(at, log_ratio / span) for log_ratio in _LOG_RATIOS])
+    ones = np.ones((len(starts), len(problem)))
+    fits = solve(problem.data, ones, loglinear=True, error=problem.error, start=starts)
+    height = np.where(fits.converged, fits.loglik, -np.inf)
+    best = int(np.argmax(height))
+    if not np.isfinite(height[best]):
+        return None
+    one = BatchFit(
+        fits.beta[[best]],
+        fits.log_sigma[[best]],
+        fits.slope[[best]],
+        fits.loglik[[best]],
+        fits.converged[[best]],
+    )
+    return Estimates(one, plain.classes)
 
 
 def exponent_of(problem: Problem) -> float | None:

@@ -211,7 +211,8 @@ class _Shell:
         half = None
         if exponent.lower is not None and exponent.upper is not None:
             half = 0.5 * (exponent.upper - exponent.lower)
-        notes = [*self.chosen.notes, *main.notes, *weighting_notes(problem, exponent.estimate)]
+        notes = [*self.chosen.notes, *_sigma_notes(problem), *main.notes]
+        notes += weighting_notes(problem, exponent.estimate)
         if not degenerate:
             notes += law_notes(problem, found, replicate)
             notes += driver_notes(problem, exponent.estimate, half, influence)
@@ -236,6 +237,17 @@ class _Shell:
             draws=main.draws,
             jackknife=main.jackknife,
         )
+
+
+def _sigma_notes(problem: Problem) -> list[Note]:
+    """Say that the spread of the headline varies with B, where it does."""
+    if not problem.loglinear:
+        return []
+    message = (
+        "seeds spread differently over B: log sigma is linear in log B in the headline (lower AICc "
+        "or asked for); sensitivity sigma_constant has the exponent under one sigma"
+    )
+    return [Note("sigma_loglinear", message)]
 
 
 def weighting_notes(problem: Problem, estimate: float) -> list[Note]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from twoclock.checks import leave_out
 from twoclock.estimate import Estimates, Problem, estimate, model_covariance
 from twoclock.fitsettings import FitSettings
+from twoclock.identify import IDENTIFIED
 from twoclock.intervals import Jackknife, Pair, jackknife, percentile, profile_interval, threshold
 from twoclock.notes import Note
 from twoclock.resample import SeedWeights
@@ -114,15 +115,29 @@ def _bootstrap(
     at = found.fit.natural(0, loglinear=problem.loglinear)
     start = at if np.isfinite(at).all() else None
     drawn = estimate(problem, weights.columns_for(problem.run_ids), start=start)
-    lost = int((~drawn.ok).sum())
-    if not lost:
-        return drawn, []
-    message = (
-        f"{lost} of {len(weights)} bootstrap draws give no single exponent (a line threads their "
-        "intervals, or they separate by B); they enter the percentile interval by the ends of "
-        "their set"
-    )
-    return drawn, [Note("draws_not_identified", message, count=lost)]
+    return drawn, _lost_draws(drawn)
+
+
+def _lost_draws(drawn: Estimates) -> list[Note]:
+    """Count the draws without an exponent; none is silently kept."""
+    notes = []
+    total = len(drawn.ok)
+    sets = int((~drawn.ok & (drawn.classes.code != IDENTIFIED)).sum())
+    if sets:
+        message = (
+            f"{sets} of {total} bootstrap draws give no single exponent (a line threads their "
+            "intervals, or they separate by B); they enter the percentile interval by the ends of "
+            "their set"
+        )
+        notes.append(Note("draws_not_identified", message, count=sets))
+    failed = int((~drawn.ok).sum()) - sets
+    if failed:
+        message = (
+            f"{failed} of {total} bootstrap draws have no maximum with this sigma; they are left "
+            "out of the percentile interval"
+        )
+        notes.append(Note("draws_without_maximum", message, count=failed))
+    return notes
 
 
 def _profile(problem: Problem, found: Estimates, model: Floats | None, level: float) -> Pair | None:
@@ -149,7 +164,8 @@ def _degenerate(
     p = problem.data.design.shape[1]
     told = len(problem) > p
     end = value if told else None
-    point = Exponent(value, 0.0 if told else None, end, end, level, "degenerate", shared)
+    se, df = (0.0, float(len(problem) - p)) if told else (None, None)
+    point = Exponent(value, se, end, end, level, "degenerate", shared, df=df)
     message = (
         "degenerate: the runs lie on one line exactly, all resamples are equal; a zero-width "
         "interval says nothing about new seeds"

@@ -26,6 +26,7 @@ ON_LINE = 1e-10
 _CHUNK = 40_000  # weight-matrix elements in work at once: the temporaries stay in the cache
 _DONE = 1e-10  # squared Newton decrement before the last full step: 1e-5 standard errors
 _VANISHED = 1e-5  # a theta this many times smaller than at the start runs to zero
+_LOG_RATIO = 12.0  # a log-linear sigma beyond this log ratio over the sizes has no maximum
 _ROUNDING = 1e-9  # a step may lose this share of the log-likelihood to rounding
 
 
@@ -82,7 +83,7 @@ def solve(
         Let log sigma be linear in centred log B.
     error : {"normal", "logistic", "extreme_value"}
         Error law.
-    start : ndarray, shape (q,), optional
+    start : ndarray, shape (q,) or (draws, q), optional
         (beta, log sigma[, delta]) to start from; by default a least-squares guess.
     max_iterations : int
         Newton steps (halved ones included) before a draw counts as not converged.
@@ -107,21 +108,21 @@ def solve(
     data, weights = _merge(data, weights)
     shift = _shift(data)
     p = data.design.shape[1]
-    first = _guess(data, loglinear=loglinear) if start is None else start.astype(np.float64)
-    first = first.copy()
-    first[:p] -= shift * _ones(data.design)
-    inner = inner_parameters(first[None, :], p)[0]
+    first = np.atleast_2d(_guess(data, loglinear=loglinear) if start is None else start).copy()
+    ones = _ones(data.design)
+    first[:, :p] -= shift * ones
+    inner = np.broadcast_to(inner_parameters(first, p), (len(weights), first.shape[1]))
     blocks, law = blocks_of(data, shift), ERROR_LAWS[error]
     size = max(1, _CHUNK // max(1, len(data)))
     parts = [
-        _climb(blocks, law, inner, weights[i : i + size], max_iterations)
+        _climb(blocks, law, inner[i : i + size], weights[i : i + size], max_iterations)
         for i in range(0, len(weights), size)
     ]
     found = np.concatenate([part[0] for part in parts])
     value = np.concatenate([part[1] for part in parts])
     ok = np.isfinite(found).all(axis=1)
     theta = found[:, p]
-    beta = found[:, :p] / theta[:, None] + shift * _ones(data.design)
+    beta = found[:, :p] / theta[:, None] + shift * ones
     slope = np.where(ok, found[:, p + 1] if loglinear else 0.0, np.nan)
     return BatchFit(beta, -np.log(theta), slope, value, ok)
 
@@ -130,21 +131,25 @@ def _climb(
     blocks: list[Block], law: ErrorLaw, start: Floats, weights: Floats, max_iterations: int
 ) -> tuple[Floats, Floats]:
     """Return parameters (draws, q; NaN: not converged) and log-likelihoods (draws,) of a chunk."""
-    draws, q = len(weights), len(start)
+    draws, q = start.shape
     k = blocks[0].rows.shape[1]
     out, best = np.full((draws, q), np.nan), np.full(draws, np.nan)
+    span = max(float(np.ptp(np.concatenate([block.log_b for block in blocks]))), 1e-9)
     left = np.arange(draws)
-    at = np.tile(start, (draws, 1))
+    at, first = start.copy(), start
     value = np.full(draws, -np.inf)
     step, scale = np.zeros((draws, q)), np.zeros(draws)
     w = weights
     for _ in range(max_iterations):
         here = at + scale[:, None] * step
-        sums = evaluate(blocks, law, here, w, loglinear=q > k)
-        good = sums.value >= value - _ROUNDING * (1.0 + np.abs(value))
+        with np.errstate(over="ignore", invalid="ignore"):  # such steps are halved
+            sums = evaluate(blocks, law, here, w, loglinear=q > k)
+            good = sums.value >= value - _ROUNDING * (1.0 + np.abs(value))
+        good &= _finite(sums)
         if not good.all():  # halve the step of those that fell
             scale = np.where(good, scale, 0.5 * scale)
         at[good], value[good] = here[good], sums.value[good]
+        sums.hessian[~good], sums.gradient[~good] = -np.eye(q), 0.0
         fresh, decrement = _direction(sums, definite=q == k)
         step[good] = fresh[good]
         scale[good] = _allowed(at[good, k - 1], step[good, k - 1])
@@ -152,18 +157,32 @@ def _climb(
             reach = np.abs(step[:, k])
             scale = np.where(good, np.minimum(scale, 1.0 / np.maximum(reach, 1.0)), scale)
         done = good & (decrement < _DONE)
-        lost = at[:, k - 1] < _VANISHED * start[k - 1]  # sigma without an upper end
+        lost = _runs_away(at, first, k, span)
         if done.any() or lost.any():
             last = at[done] + scale[done, None] * step[done]
             out[left[done]], best[left[done]] = last, value[done] + 0.5 * decrement[done]
             best[left[lost & ~done]] = value[lost & ~done]
             keep = ~(done | lost)
             left, at, value = left[keep], at[keep], value[keep]
-            step, scale, w = step[keep], scale[keep], w[keep]
+            step, scale, w, first = step[keep], scale[keep], w[keep], first[keep]
         if not len(left):
             break
     best[left] = value
     return out, best
+
+
+def _finite(sums: Sums) -> Mask:
+    """Return the draws whose value and derivatives are all finite."""
+    finite = np.isfinite(sums.value) & np.isfinite(sums.gradient).all(axis=1)
+    return finite & np.isfinite(sums.hessian).all(axis=(1, 2))
+
+
+def _runs_away(at: Floats, start: Floats, k: int, span: float) -> Mask:
+    """Return the draws without a maximum: sigma has no upper end, or vanishes at one end of B."""
+    lost = at[:, k - 1] < _VANISHED * start[:, k - 1]
+    if at.shape[1] > k:
+        lost |= np.abs(at[:, k]) * span > _LOG_RATIO
+    return lost
 
 
 def _direction(sums: Sums, *, definite: bool) -> tuple[Floats, Floats]:
