@@ -68,11 +68,11 @@ def test_cached_sampling_agrees_with_the_full_forward_pass():
 def test_samples_follow_the_policy():
     """First tokens come with the policy's probabilities (4 standard errors)."""
     theta, n = members(1), 4000
-    prompt = torch.tensor([[[1, 2, 3, 10]]])
-    uniforms = torch.rand(1, 1, 3, n, generator=torch.Generator().manual_seed(1))
-    tokens, _, _ = sample(theta, SHAPE, prompt, uniforms)
-    p = logits(theta, SHAPE, prompt, tokens[..., :1]).softmax(-1)[0, 0, 0, 0]
-    seen = torch.bincount(tokens[0, 0, 0], minlength=12) / n
+    prompts = torch.tensor([1, 2, 3, 10]).expand(1, n // 8, 4)
+    uniforms = torch.rand(1, n // 8, 3, 8, generator=torch.Generator().manual_seed(1))
+    tokens, _, _ = sample(theta, SHAPE, prompts, uniforms)
+    p = logits(theta, SHAPE, prompts[:, :1], tokens[:, :1]).softmax(-1)[0, 0, 0, 0]
+    seen = torch.bincount(tokens[0, :, 0].flatten(), minlength=12) / n
     assert bool(((seen - p).abs() <= 4 * (p * (1 - p) / n).sqrt()).all())
 
 
