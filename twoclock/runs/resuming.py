@@ -171,16 +171,19 @@ class Ticks:
         group[course.at] = inverse
         return cls(distinct, group)
 
-    def spread(self, values: Values, duplicates: str = "last") -> tuple[Floats, Floats]:
+    def spread(
+        self, values: Values, duplicates: str = "last"
+    ) -> tuple[Floats, npt.NDArray[np.int32]]:
         """Return each group's value (NaN where absent) and how many rows logged one.
 
         The value logged last wins, or the mean of the finite ones when `duplicates` is "mean".
         """
         group = self.group[values.at]
-        used = group >= 0
-        group, value = group[used], values.value[used]
+        value = values.value
+        if not (group >= 0).all():
+            group, value = group[group >= 0], value[group >= 0]
         size = len(self.tick)
-        counts = np.bincount(group, minlength=size).astype(float)
+        counts = np.bincount(group, minlength=size).astype(np.int32)
         out = np.full(size, np.nan)
         out[group] = value
         if duplicates == "mean":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from twoclock.notes import Note, Refusal
@@ -94,8 +95,24 @@ def assemble(parts: list[Part], notes: list[Note], refused: list[Refusal]) -> Ru
 
 
 def _stack(frames: list[tuple[str, pd.DataFrame]], table: Table) -> pd.DataFrame:
-    full = [conform(f.assign(run_id=name), table, where=name) for name, f in frames if len(f)]
-    return pd.concat(full, ignore_index=True) if full else empty(table)
+    """Return the rows of all runs as one table; types are checked once, not run by run."""
+    full = [(name, frame) for name, frame in frames if len(frame)]
+    if not full:
+        return empty(table)
+    data: dict[str, Any] = {}
+    for column in table.columns:
+        kind: Any = object if column.kind == "str" else np.float64
+        data[column.name] = np.concatenate(
+            [
+                frame[column.name].to_numpy(dtype=kind, na_value=np.nan)
+                if column.name in frame
+                else np.full(len(frame), np.nan, dtype=kind)
+                for _, frame in full
+            ]
+        )
+    lengths = [len(frame) for _, frame in full]
+    data["run_id"] = np.repeat(np.array([name for name, _ in full], dtype=object), lengths)
+    return conform(pd.DataFrame(data), table)
 
 
 def _files(parts: list[Part]) -> tuple[ReadFile, ...]:

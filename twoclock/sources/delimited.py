@@ -90,9 +90,13 @@ class Dialect:
         return cell
 
     def is_cut(self, cells: list[str]) -> bool:
-        """Tell whether the last cell of a line without an end is shorter than any before."""
+        """Tell whether the last cell of a line without an end has lost digits.
+
+        It has if it is shorter than any before, or ends where a number cannot.
+        """
         last = len(self.header) - 1
-        return len(cells[last].strip()) < self.shortest.get(last, 0)
+        text = cells[last].strip()
+        return len(text) < self.shortest.get(last, 0) or text[-1:] in (".", "-", "+", "e", "E")
 
     def remember(self, cells: list[str]) -> None:
         """Note the length of the last cell."""
@@ -131,6 +135,21 @@ def read_table(path: Path, notes: list[Note]) -> Iterator[tuple[int, list[str], 
         dialect.remember(cells)
         yield number, dialect.header, cells
     _tell(path, notes, dialect, bad, cut)
+
+
+def read_header(path: Path) -> list[str]:
+    """Return the names in the header of a delimited file; empty when the file has no line.
+
+    Raises
+    ------
+    SourceError
+        It cannot be opened, or the first line is no header.
+    """
+    for number, raw in iter_lines(path, []):
+        line = raw.decode("utf-8", errors="replace").rstrip("\r\n")
+        if line.strip():
+            return _dialect(path, number, line).header
+    return []
 
 
 def _dialect(path: Path, number: int, line: str) -> Dialect:

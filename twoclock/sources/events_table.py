@@ -22,7 +22,7 @@ from twoclock.schema import EVENTS, STRATUM_COLUMNS, conform
 from twoclock.sources.base import ReadFile
 from twoclock.sources.cells import number
 from twoclock.sources.columns import ACCURACY, SCORES, STEP_KEYS, matching
-from twoclock.sources.delimited import read_table
+from twoclock.sources.delimited import read_header, read_table
 from twoclock.sources.event_rows import NUMBERS, TIMES, event_of
 from twoclock.sources.text import iter_lines, sha256
 
@@ -135,10 +135,7 @@ def _header(path: Path) -> list[str]:
             raise SourceError(str(err), where=str(path)) from err
     if not _is_text(path):
         return []
-    notes: list[Note] = []
-    for _, header, _ in read_table(path, notes):
-        return header
-    return []
+    return read_header(path)
 
 
 def _is_text(path: Path) -> bool:

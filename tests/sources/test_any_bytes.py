@@ -1,0 +1,127 @@
+"""Whatever the bytes, a reader gives rows or a named refusal; a cut costs the cut record only."""
+
+import gzip
+import json
+import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from twoclock.errors import NoUsableRuns, SourceError
+from twoclock.reading import ReadOptions
+from twoclock.runs import read_events, read_runs
+
+NAMES = ["r.jsonl", "r.csv", "r.json", "train.log", "trainer_state.json", "r.parquet", "r.jsonl.gz",
+         "run.json", "log", "r.tsv"]  # fmt: skip
+
+CONSOLE = "".join(
+    f"(TaskRunner pid=7) step:{s} - critic/score/mean:0.{s}5 - val-core/x/acc/mean@1:0.{s}7\n"
+    for s in range(1, 8)
+)
+JSON_LINES = "".join(
+    json.dumps({"step": s, "reward": s / 8 + 0.01, "val_acc": s / 9}) + "\n" for s in range(1, 8)
+)
+FILE_LOG = "".join(
+    json.dumps({"step": s, "data": {"critic/score/mean": s / 8, "val-core/x/acc/mean@1": s / 9}})
+    + "\n"
+    for s in range(1, 8)
+)
+TABLE = "step,reward,val_acc\n" + "".join(f"{s},0.{s}5,0.{s}7\n" for s in range(1, 8))
+HISTORY = [{"step": s, "reward": s / 8, "eval_acc": s / 9, "loss": 0.1} for s in range(1, 8)]
+STATE = json.dumps({"global_step": 7, "logging_steps": 1, "log_history": HISTORY}, indent=1)
+ARRAY = json.dumps([{"step": s, "val_acc": s / 9, "reward": 0.1} for s in range(1, 8)], indent=1)
+GOOD = {
+    "train.log": CONSOLE, "r.jsonl": JSON_LINES, "f.jsonl": FILE_LOG, "r.csv": TABLE,
+    "trainer_state.json": STATE, "r.json": ARRAY,
+}  # fmt: skip
+
+fragments = st.sampled_from(
+    ['{"step":1,"loss":NaN}\n', "step,val_acc\n", "1,0.5\n", "step:3 - actor/lr:0.000 - x:nan\n",
+     '{"log_history":[{"step":', "'actor_rollout_ref': {'", "[{", "}", '"', "\n", "\r", "\0",
+     "1e999", "\ufeff", "{'loss': nan, 'epoch': 0.1}\n", '{"step":{"a":1},"val/acc":true}\n',
+     "batch_size,", "lower,upper\n", "9" * 400, "-", "\x1b[36m", "(TaskRunner pid=1) ",
+     '{"step":1e400}\n',
+     '{"format":"twoclock-run/1"}', ";", "\t", "[" * 2000]
+)  # fmt: skip
+
+
+def read(name, data, **options):
+    """Read one file in a folder of its own; None when it is refused."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                return read_runs(folder, ReadOptions(batch_size=8, **options))
+            except NoUsableRuns as err:
+                return _one_line(err)
+
+
+def _one_line(err):
+    assert "\n" not in str(err)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(NAMES), st.binary(max_size=200))
+@example("r.csv", b"step,val_acc\n1,0.5\n1e300,0.6\n")
+@example("r.jsonl", b'{"step": 99999999999999999999999999, "loss": 1}\n')
+@example("r.jsonl.gz", gzip.compress(b'{"step":1,"loss":2}\n')[:-9])
+@example("r.jsonl", b"\x1f\x8b" + b"junk" * 9)
+@example("r.jsonl", b"\x28\xb5\x2f\xfd" + b"junk" * 9)
+@example("r.parquet", b"PAR1" + b"\0" * 40 + b"PAR1")
+def test_any_bytes_give_rows_or_a_refusal(name, data):
+    """No byte string makes a reader raise anything but its own refusals."""
+    read(name, data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(NAMES), st.lists(fragments, max_size=12).map("".join))
+def test_any_text_of_log_fragments_gives_rows_or_a_refusal(name, text):
+    """Pieces of real logs in any order are rows or a refusal."""
+    read(name, text.encode())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(fragments, max_size=12).map("".join))
+def test_any_text_is_an_events_table_or_not(text):
+    """Reading a file as an events table gives rows, None or a named error."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "e.csv"
+        path.write_text("batch_size,lower,upper\n" + text, encoding="utf-8")
+        try:
+            read_events(path)
+        except SourceError as err:
+            _one_line(err)
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_a_cut_keeps_all_complete_records(name, data):
+    """Wherever a good file is cut, the values before the cut are those of the whole file."""
+    text = GOOD[name].encode()
+    whole = read(name, text)
+    cut = data.draw(st.integers(min_value=1, max_value=len(text) - 1))
+    part = read(name, text[:cut])
+    expected = _complete(name, text[:cut])
+    if expected == 0 and name == "r.csv":
+        return  # nothing before it tells how long the first number should be
+    if part is None:
+        assert expected == 0
+        return
+    got = list(zip(part.evals["responses"], part.evals["accuracy"], strict=True))
+    full = list(zip(whole.evals["responses"], whole.evals["accuracy"], strict=True))
+    assert got[:expected] == full[:expected]
+    assert len(got) >= expected
+    assert got == full[: len(got)]
+
+
+def _complete(name, text):
+    """Count the complete records of a cut file."""
+    if name in ("r.json", "trainer_state.json"):
+        return text.count(b"}") - (name == "trainer_state.json" and text.rstrip().endswith(b"]\n}"))
+    return max(0, text.count(b"\n") - (name == "r.csv"))
