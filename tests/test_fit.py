@@ -208,7 +208,7 @@ def test_curved_law_is_noticed_without_replicates():
     cells = {32: 232000, 64: 264000, 128: 328000, 256: 456000, 512: 712000, 1024: 1224000}
     found = fit({size: [value] for size, value in cells.items()})
     assert found.exponent.estimate == pytest.approx(0.479, abs=1e-3)
-    assert "+ - - - - +" in message(found, "curvature")
+    assert "+ - - - - +" in message(found, "lack_of_fit")
     assert found.exponent.method == "model"
     assert "no seed interval exists" in message(found, "no_replicates")
 

@@ -94,6 +94,7 @@ def _checked(events: pd.DataFrame) -> pd.DataFrame:
     """Return a sorted copy with ``used`` and ``why_not``, after checking what a fit relies on."""
     check_columns(events, _NEEDED, where="events")
     table = events.copy()
+    table["censoring"] = table["censoring"].astype("string").fillna("")
     for name in ("clock", "target"):
         values = table[name].dropna().unique().tolist() if name in table.columns else []
         if len(values) > 1:

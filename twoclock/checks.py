@@ -116,7 +116,7 @@ def law_notes(problem: Problem, found: Estimates, replicate: LackOfFit | None) -
             f"lack of fit: log R is curved in log B (p = {bend.p:.2g}; residuals by batch size "
             f"{signs}): the exponent holds locally; compare the other laws"
         )
-        notes.append(Note("curvature", message))
+        notes.append(Note("lack_of_fit", message))
     return notes
 
 
@@ -263,7 +263,9 @@ def sensitivity(problem: Problem, every: Problem, found: Estimates) -> dict[str,
     data = problem.data
     out: dict[str, float | None] = {}
     out["all_cells"] = (
-        exponent_of(every) if len(every) > len(problem) else _value(found, 0, problem.column)
+        exponent_of(every.with_sigma(loglinear=problem.loglinear))
+        if len(every) > len(problem)
+        else _value(found, 0, problem.column)
     )
     out["sigma_constant"] = exponent_of(problem.with_sigma(loglinear=False))
     if problem.can_loglinear():

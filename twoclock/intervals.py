@@ -50,6 +50,11 @@ class Jackknife:
 def jackknife(deleted: Floats, df: float) -> Jackknife:
     """Return the delete-one jackknife of `deleted` estimates.
 
+    Deletions are pooled over cells. The stratified sum ``sum_c (m_c - 1)/m_c sum (b_i - mean_c)^2``
+    was tried and covers 79 to 91 % at 2 to 5 equal seeds where this one covers 94 to 95 %: a fit
+    that counts runs does not renormalise a cell that lost one, so its factor is too small, and it
+    does not exist for cells of one run.
+
     Parameters
     ----------
     deleted : ndarray, shape (N, p)
