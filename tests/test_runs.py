@@ -159,6 +159,27 @@ def test_a_batch_size_that_changes_inside_a_run_is_refused(tmp_path):
         read(tmp_path, {"r.csv": text})
 
 
+def test_columns_of_other_names_tell_the_runs(tmp_path):
+    """--map renames `runs` columns too, numbers and texts."""
+    text = "exp,bs,data,step,val_acc\na,64,gsm8k,1,.1\nb,128,math,1,.2\n"
+    names = {"run_id": ("exp",), "batch_size": ("bs",), "task": ("data",)}
+    runs = read(tmp_path, {"all.csv": text}, map=names)
+    columns = ["run_id", "batch_size", "task"]
+    assert runs.runs[columns].values.tolist() == [["a", 64, "gsm8k"], ["b", 128, "math"]]
+    assert curve(runs, "b") == [(128, 0.2)]
+
+
+def test_an_accuracy_without_val_gives_way(tmp_path):
+    """`accuracy` beside `val_acc` is the training's; alone it is the validation."""
+    rows = "step,accuracy,val_acc\n1,.9,.1\n2,.9,.2\n"
+    assert curve(read(tmp_path / "a", {"r.csv": rows}, batch_size=1)) == [(1, 0.1), (2, 0.2)]
+    alone = rows.replace(",val_acc", ",x")
+    assert curve(read(tmp_path / "b", {"r.csv": alone}, batch_size=1)) == [(1, 0.9), (2, 0.9)]
+    both = rows.replace("val_acc", "eval_final")
+    with pytest.raises(NoUsableRuns, match="accuracy, eval_final"):
+        read(tmp_path / "c", {"r.csv": both}, batch_size=1)
+
+
 # --- responses ---------------------------------------------------------------------------------
 
 
@@ -180,6 +201,33 @@ def test_responses_of_each_rollout_are_added_up(tmp_path):
         read(tmp_path, {"r.jsonl": text})
     runs = read_runs(tmp_path, ReadOptions(batch_size=64))
     assert runs.steps["responses"].tolist() == [64, 96, 160]
+
+
+def test_a_total_that_never_grows_counts_each_rollout(tmp_path):
+    """A `responses` column of 64, 64, 64 is the count of each rollout."""
+    text = "step,responses,reward\n1,64,.1\n2,64,.2\n3,64,.3\n"
+    runs = read(tmp_path, {"r.csv": text})
+    assert runs.steps["responses"].tolist() == [64, 128, 192]
+    assert runs.runs["batch_size"].tolist() == [64]
+
+
+def test_responses_under_another_name(tmp_path):
+    """--map responses=KEY names the running total."""
+    text = "step,samples,val_acc\n1,100,.1\n2,220,.2\n"
+    runs = read(tmp_path, {"r.csv": text}, batch_size=100, map={"responses": ("samples",)})
+    assert curve(runs) == [(100, 0.1), (220, 0.2)]
+
+
+def test_an_export_full_of_nulls_has_no_non_finite_validation_rows(tmp_path):
+    """Where every key stands in every row, null on a validation row is 'not logged'."""
+    rows = [{"step": s, "loss": 0.1, "reward": 0.5, "val_acc": None} for s in range(1, 5)]
+    rows.append({"step": 5, "loss": None, "reward": None, "val_acc": 0.3})
+    rows.append({"step": 6, "loss": None, "reward": 0.5, "val_acc": None})
+    runs = read(tmp_path, {"r.jsonl": "".join(json.dumps(r) + "\n" for r in rows)}, batch_size=1)
+    assert curve(runs) == [(5, 0.3)]
+    assert runs.steps["rollout"].tolist() == [1, 2, 3, 4, 6]
+    assert runs.steps["nonfinite"].fillna("").tolist() == ["", "", "", "", "loss"]
+    assert "nonfinite_validation" not in codes(runs)
 
 
 def test_responses_alone_place_the_rows(tmp_path):
@@ -223,6 +271,7 @@ def test_percent_is_rescaled_and_told(tmp_path):
     runs = read(tmp_path, files, batch_size=1)
     assert curve(runs, "r1") == curve(runs, "r2") == [(0, 0.12), (10, 0.48), (20, 0.615)]
     assert note(runs, "rescaled_percent").runs == ("r1",)
+    assert note(runs, "mixed_units").runs == ("r2",)
 
 
 def test_a_score_above_one_is_no_percent(tmp_path):
@@ -363,6 +412,33 @@ def test_a_copied_log_counts_once(tmp_path):
     runs = read(tmp_path, files, batch_size=8)
     assert len(runs.runs) == 2
     assert "is a copy of" in note(runs, "duplicate_run").message
+
+
+def test_two_sinks_of_one_run_are_one_run(tmp_path):
+    """A console and a file log in one folder with the same rewards count once."""
+    steps = range(1, 9)
+    console = "".join(f"step:{s} - critic/score/mean:{s / 7:.3f}\n" for s in steps)
+    file_log = "".join(
+        json.dumps({"step": s, "data": {"critic/score/mean": s / 7, "actor/lr": 1e-6}}) + "\n"
+        for s in steps
+    )
+    runs = read(tmp_path, {"exp/exp.jsonl": file_log, "exp/train.log": console}, batch_size=8)
+    assert len(runs.runs) == 1
+    assert runs.files[0].reader == "verl-file"
+    assert "same_run_twice" in codes(runs)
+
+
+def test_a_trainer_and_its_orchestrator_are_joined_by_name(tmp_path):
+    """Case 18: loss in one file and validation in another become one run when told so."""
+    files = {
+        "exp1-trainer/metrics.csv": "step,loss\n1,.5\n2,.4\n",
+        "exp1-orchestrator/metrics.csv": table((1, 0.1), (2, 0.2)),
+        "runs.yaml": "- {path: 'exp1-*', run_id: exp1, batch_size: 8}\n",
+    }
+    runs = read(tmp_path, files)
+    assert runs.runs["run_id"].tolist() == ["exp1"]
+    assert curve(runs) == [(8, 0.1), (16, 0.2)]
+    assert runs.steps["loss"].tolist() == [0.5, 0.4]
 
 
 def test_tables_do_not_depend_on_the_order_of_files(tmp_path):

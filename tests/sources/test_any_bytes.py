@@ -108,7 +108,7 @@ def test_a_cut_keeps_all_complete_records(name, data):
     cut = data.draw(st.integers(min_value=1, max_value=len(text) - 1))
     part = read(name, text[:cut])
     expected = _complete(name, text[:cut])
-    if expected == 0 and name == "r.csv":
+    if expected == 0 and name in ("r.csv", "train.log"):
         return  # nothing before it tells how long the first number should be
     if part is None:
         assert expected == 0

@@ -19,7 +19,7 @@ from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.facts import HELPERS, clip_activity, derive, gather
 from twoclock.runs.frames import Work, column_values, evals_frame, steps_frame
-from twoclock.runs.generated import count_generated, logged_batch_size
+from twoclock.runs.generated import count_generated, logged_counts
 from twoclock.runs.resuming import Ticks
 from twoclock.runs.schedule import describe_lr
 from twoclock.runs.steps import find_course
@@ -27,6 +27,9 @@ from twoclock.runs.validation import choose
 from twoclock.sources.base import Fact, Log
 from twoclock.sources.columns import STEP_COLUMNS
 from twoclock.sources.rows import Floats
+
+Spread = Mapping[str, tuple[Floats, npt.NDArray[np.int32]]]
+"""Each training column by group: its values, and how often each was logged."""
 
 MAX_RESPONSES = 2**53
 """More responses than whole numbers in a float: the step or the batch size is wrong."""
@@ -71,7 +74,7 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
     SourceError
         The rows contradict themselves.
     """
-    work = Work(log, gather(log, given), options, notes=list(log.notes))
+    work = Work(log, gather(log, given, options.map), options, notes=list(log.notes))
     work.columns = {
         name: found
         for name, usual in STEP_COLUMNS.items()
@@ -87,6 +90,7 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
         work.course = find_course(log, work.columns, work.validations, options)
         work.notes += work.course.notes
         work.notes += derive(work.facts, work.where)
+        work.logged = logged_counts(log, options)
         _need_batch_size(work)
     except MissingFacts as err:
         problems.append(err)
@@ -120,7 +124,7 @@ def _need_batch_size(work: Work) -> None:
         Nothing gives it.
     """
     log, facts = work.log, work.facts
-    seen = None if log.step_counts == "optimizer" else logged_batch_size(log, work.course)
+    seen = None if log.step_counts == "optimizer" else work.logged.batch_size(work.course)
     if "batch_size" in facts:
         size = facts["batch_size"].value
         if seen is not None and seen.value != size:
@@ -144,8 +148,9 @@ def _tables(work: Work) -> Counted:
     trains = np.zeros(len(ticks.tick), dtype=bool)
     for _, times in spread.values():
         trains |= times > 0
+    trains &= ~_blank_rows(work, ticks, spread)
     validated = work.validations[0].values if work.validations else None
-    counts = count_generated(log, ticks, facts, trains, validated)
+    counts = count_generated(work.logged, log, ticks, facts, trains, validated)
     if len(counts.generated) and counts.generated[-1] > MAX_RESPONSES:
         msg = f"{counts.generated[-1]:.3g} responses cannot be; look at the step and batch size"
         raise SourceError(msg, where=work.where)
@@ -163,6 +168,25 @@ def _tables(work: Work) -> Counted:
     run.setdefault("ended", "unknown")
     joined = pd.concat(evals, ignore_index=True) if evals else pd.DataFrame()
     return Counted(run, steps, joined, tuple(notes))
+
+
+def _blank_rows(work: Work, ticks: Ticks, spread: Spread) -> npt.NDArray[np.bool_]:
+    """Return the groups whose training values are all null only because every key is always there.
+
+    Exports of whole tables write null for what was not logged. Such a log has null validations on
+    most of its rows; a row without any training value is then no training row.
+    """
+    blank = np.zeros(len(ticks.tick), dtype=bool)
+    if not work.validations or not spread:
+        return blank
+    values = work.validations[0].values
+    if 2 * int((~np.isfinite(values.value)).sum()) < work.log.rows.count:
+        return blank
+    validated = np.isfinite(ticks.spread(values)[0])
+    trained = np.zeros(len(ticks.tick), dtype=bool)
+    for column, _ in spread.values():
+        trained |= np.isfinite(column)
+    return validated & ~trained
 
 
 def _rollouts_of(work: Work) -> Floats:
@@ -188,7 +212,7 @@ def _ceil(values: Floats) -> Floats:
     return np.asarray(np.ceil(values - 1e-9), dtype=np.float64)
 
 
-def _repeats(work: Work, spread: Mapping[str, tuple[Floats, npt.NDArray[Any]]]) -> list[Note]:
+def _repeats(work: Work, spread: Spread) -> list[Note]:
     """Remark on steps that were logged several times with the same keys."""
     most = max((times.max(initial=0) for _, times in spread.values()), default=0)
     if most < 2 or work.log.step_counts != "rollout":

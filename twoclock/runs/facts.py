@@ -15,7 +15,7 @@ from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.schema import RUNS
 from twoclock.sources.base import Fact, Log, Source
-from twoclock.sources.columns import RUN_NUMBERS
+from twoclock.sources.columns import RUN_NUMBERS, RUN_TEXTS, matching
 
 Facts = dict[str, Fact]
 
@@ -38,16 +38,32 @@ _INTS = (*(c.name for c in RUNS.columns if c.kind == "int"), *HELPERS)
 _FLOATS = tuple(c.name for c in RUNS.columns if c.kind == "float")
 
 
-def gather(log: Log, given: Mapping[str, Any]) -> Facts:
+Aliases = Mapping[str, tuple[str, ...]]
+
+
+def gather(log: Log, given: Mapping[str, Any], aliases: Aliases) -> Facts:
     """Return the facts of a log, those that the user gave (options, `runs.yaml`) going first.
+
+    Parameters
+    ----------
+    log : Log
+        The log.
+    given : mapping
+        Facts from the user.
+    aliases : mapping
+        Keys of the log for `runs` columns that its rows repeat.
 
     Raises
     ------
     SourceError
         A value is not a number where one is needed.
     """
-    facts: Facts = {name: Fact(text, "log") for name, text in log.rows.texts.items()}
-    facts.update(_constants(log))
+    facts: Facts = {}
+    for name in RUN_TEXTS:
+        for key in (*aliases.get(name, ()), name):
+            if key in log.rows.texts:
+                facts.setdefault(name, Fact(log.rows.texts[key], "log"))
+    facts.update(_constants(log, aliases))
     facts.update(log.facts)
     if log.framework and "framework" not in facts:
         facts["framework"] = Fact(log.framework, "log")
@@ -57,13 +73,14 @@ def gather(log: Log, given: Mapping[str, Any]) -> Facts:
     return {name: fact for name, fact in typed if fact is not None}
 
 
-def _constants(log: Log) -> Facts:
+def _constants(log: Log, aliases: Aliases) -> Facts:
     """Return the `runs` columns that every row repeats with one value."""
     facts: Facts = {}
     for name in RUN_NUMBERS:
-        values = log.rows.values.get(name)
-        if values is None or name in log.facts:
+        keys = matching((*aliases.get(name, ()), name), log.rows.values)
+        if not keys or name in log.facts:
             continue
+        values = log.rows.values[keys[0]]
         distinct = np.unique(values.finite().value)
         if len(distinct) == 1:
             facts[name] = Fact(float(distinct[0]), "log")

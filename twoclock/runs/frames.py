@@ -13,7 +13,7 @@ import pandas as pd
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.facts import Facts
-from twoclock.runs.generated import Counts
+from twoclock.runs.generated import Counts, Logged
 from twoclock.runs.resuming import Course, Ticks
 from twoclock.runs.validation import Validation, to_unit
 from twoclock.sources.base import Log
@@ -49,6 +49,8 @@ class Work:
         Validation series.
     course : Course
         Rows that count, and where they stand.
+    logged : Logged
+        The log's own counts of responses.
     notes : list of Note
         Remarks so far.
     """
@@ -59,6 +61,7 @@ class Work:
     columns: dict[str, Values] = field(default_factory=dict)
     validations: list[Validation] = field(default_factory=list)
     course: Course = field(default_factory=lambda: Course(np.empty(0, dtype=int), np.empty(0)))
+    logged: Logged = field(default_factory=Logged)
     notes: list[Note] = field(default_factory=list)
 
     @property
@@ -156,7 +159,7 @@ def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) ->
     value, _ = ticks.spread(series.values, work.options.duplicates)
     rows = np.flatnonzero(np.isfinite(value))
     dropped = int((~np.isfinite(series.values.value)).sum())
-    if dropped:
+    if dropped and 2 * dropped < work.log.rows.count:
         message = f"{dropped} validations of {series.metric} are NaN or null: not counted"
         note = Note("nonfinite_validation", message, where=work.where, count=dropped)
         work.notes.append(note)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclock.notes import Note
+from twoclock.reading import ReadOptions
 from twoclock.runs.facts import Facts
 from twoclock.runs.resuming import Course, Ticks
 from twoclock.sources.base import Fact, Log
@@ -56,32 +57,62 @@ class Counts:
     notes: tuple[Note, ...] = ()
 
 
-def logged_batch_size(log: Log, course: Course) -> Fact | None:
-    """Return the batch size that the log's own counts of responses show, if they are regular."""
-    for key in matching(RESPONSES_EACH, log.rows.values):
-        counts = np.unique(log.rows.values[key].finite().value)
-        if len(counts) == 1 and counts[0] >= 1:
-            return Fact(round(float(counts[0])), "log")
-    for key in matching((*log.columns.get("responses", ()), *RESPONSES_TOTAL), log.rows.values):
-        total = log.rows.values[key].finite()
-        _, mine, theirs = np.intersect1d(course.at, total.at, return_indices=True)
-        step, value = course.step[mine], total.value[theirs]
+@dataclass(frozen=True)
+class Logged:
+    """The log's own counts of responses.
+
+    Parameters
+    ----------
+    total : Values, optional
+        Responses generated so far.
+    each : Values, optional
+        Responses generated in each rollout alone.
+    """
+
+    total: Values | None = None
+    each: Values | None = None
+
+    def batch_size(self, course: Course) -> Fact | None:
+        """Return the batch size that the counts show, if they are regular."""
+        if self.each is not None:
+            counts = np.unique(self.each.value)
+            one = len(counts) == 1 and counts[0] >= 1
+            return Fact(round(float(counts[0])), "log") if one else None
+        if self.total is None:
+            return None
+        _, mine, theirs = np.intersect1d(course.at, self.total.at, return_indices=True)
+        step, value = course.step[mine], self.total.value[theirs]
         moved = np.flatnonzero(np.diff(step) > 0)
         rates = np.unique(np.round(np.diff(value)[moved] / np.diff(step)[moved], 6))
-        if len(rates) == 1 and rates[0] >= 1 and float(rates[0]).is_integer():
-            return Fact(round(float(rates[0])), "log")
-        if not len(rates) and len(step) and step[-1] > 0 and (value[-1] / step[-1]).is_integer():
-            return Fact(round(float(value[-1] / step[-1])), "log")
-    return None
+        if not len(rates) and len(step) and step[-1] > 0:
+            rates = value[-1:] / step[-1:]
+        one = len(rates) == 1 and rates[0] >= 1 and float(rates[0]).is_integer()
+        return Fact(round(float(rates[0])), "log") if one and not course.by_responses else None
+
+
+def logged_counts(log: Log, options: ReadOptions) -> Logged:
+    """Return the log's own counts; a "total" that never grows is the count of each rollout."""
+    rows = log.rows.values
+    own = (*options.map.get("responses", ()), *log.columns.get("responses", ()))
+    for key in matching((*own, *RESPONSES_TOTAL), rows):
+        total = rows[key].finite()
+        if len(total.value) > 2 and total.value[0] > 0 and not np.diff(total.value).any():
+            return Logged(each=total)
+        return Logged(total=total)
+    for key in matching(RESPONSES_EACH, rows):
+        return Logged(each=rows[key].finite())
+    return Logged()
 
 
 def count_generated(
-    log: Log, ticks: Ticks, facts: Facts, trains: Bools, validated: Values | None
+    logged: Logged, log: Log, ticks: Ticks, facts: Facts, trains: Bools, validated: Values | None
 ) -> Counts:
     """Count the responses at each group of rows.
 
     Parameters
     ----------
+    logged : Logged
+        The log's own counts.
     log : Log
         The log.
     ticks : Ticks
@@ -97,21 +128,17 @@ def count_generated(
     zero_based = bool(trains.any()) and ticks.tick[trains][0] == 0
     rollout = ticks.tick + zero_based
     notes: list[Note] = []
-    each = _each_rollout(log, ticks, facts, notes)
+    each = _each_rollout(logged, log, ticks, facts, notes)
     generated = rollout * size if each is None else _running_total(each, rollout, trains, size)
-    total = _total_key(log)
+    total = logged.total
     if total is not None:
         generated = _logged_total(total, ticks, generated)
-    trained = _trained(log, ticks, rollout, generated, size, notes, filtered=each is not None)
+    filtered = each is not None and logged.each is None
+    trained = _trained(log, ticks, rollout, generated, size, notes, filtered=filtered)
     before = generated - (size if each is None else np.nan_to_num(each, nan=size)) * zero_based
     if total is not None and validated is not None:
         before = _logged_at(total, validated, ticks, before)
     return Counts(rollout, generated, trained, np.maximum(before, 0.0), tuple(notes))
-
-
-def _total_key(log: Log) -> Values | None:
-    keys = matching((*log.columns.get("responses", ()), *RESPONSES_TOTAL), log.rows.values)
-    return log.rows.values[keys[0]].finite() if keys else None
 
 
 def _logged_total(total: Values, ticks: Ticks, fallback: Floats) -> Floats:
@@ -131,13 +158,14 @@ def _logged_at(total: Values, validated: Values, ticks: Ticks, fallback: Floats)
     return np.where(np.isfinite(logged), logged, fallback)
 
 
-def _each_rollout(log: Log, ticks: Ticks, facts: Facts, notes: list[Note]) -> Floats | None:
+def _each_rollout(
+    logged: Logged, log: Log, ticks: Ticks, facts: Facts, notes: list[Note]
+) -> Floats | None:
     """Return the responses generated in each group's rollout, where the log tells; else None."""
     rows = log.rows.values
     size = facts["batch_size"].value
-    for key in matching(RESPONSES_EACH, rows):
-        each, _ = ticks.spread(rows[key].finite())
-        return each
+    if logged.each is not None:
+        return ticks.spread(logged.each)[0]
     for key in matching(GENERATED_BATCHES, rows):
         batches, _ = ticks.spread(rows[key].finite())
         batch = facts.get("gen_batch_responses", facts["batch_size"]).value
@@ -185,6 +213,6 @@ def _trained(
             message = f"{100 * lost:.0f} % of the responses are invalid and not trained on ({key})"
             notes.append(Note("invalid_responses", message, where=str(log.path)))
         return np.cumsum(np.diff(generated, prepend=0.0) * (1 - share))
-    if filtered and not matching(RESPONSES_EACH, log.rows.values):
+    if filtered:
         return rollout * size
     return None

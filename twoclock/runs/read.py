@@ -13,7 +13,15 @@ from pathlib import Path
 from twoclock.errors import MissingFacts, NoUsableRuns, SourceError, TableError
 from twoclock.notes import Refusal
 from twoclock.reading import ReadOptions
-from twoclock.runs.copies import NamedLog, Part, drop_copies, drop_earlier_states, join_parts
+from twoclock.runs.copies import (
+    NamedLog,
+    Part,
+    drop_copies,
+    drop_earlier_states,
+    drop_twins,
+    join_parts,
+    tell_mixed_units,
+)
 from twoclock.runs.counting import count_run
 from twoclock.runs.finding import Found, find_files
 from twoclock.runs.naming import name_runs
@@ -105,7 +113,8 @@ def read_runs(
         progress(len(found), len(found), "")
     notes = sidecars.unused_notes()
     parts = _count_all(drop_earlier_states(logs, notes), refused)
-    parts = join_parts(drop_copies(parts, notes), notes)
+    parts = drop_twins(join_parts(drop_copies(parts, notes), notes), notes)
+    tell_mixed_units(parts, notes)
     if not parts:
         raise _nothing(given, refused)
     return assemble(parts, notes, refused)

@@ -14,7 +14,13 @@ import numpy as np
 from twoclock.errors import MissingFacts
 from twoclock.notes import Note
 from twoclock.sources.base import Log
-from twoclock.sources.columns import ACCURACY, SCORES, looks_like_validation, matching
+from twoclock.sources.columns import (
+    ACCURACY,
+    PLAIN_ACCURACY,
+    SCORES,
+    looks_like_validation,
+    matching,
+)
 from twoclock.sources.native import SERIES
 from twoclock.sources.rows import Floats, Values
 
@@ -135,8 +141,11 @@ def _ambiguous(keys: list[str], where: str) -> MissingFacts:
 
 def _unclear(log: Log, present: list[str], where: str, notes: list[Note]) -> list[Validation]:
     keys = candidates(present)
-    if len(keys) > 1:
-        raise _ambiguous(keys, where)
+    plain = [PLAIN_ACCURACY] if PLAIN_ACCURACY in present else []
+    if len(keys) + len(plain) > 1:
+        raise _ambiguous([*plain, *keys], where)
+    if plain:
+        return [Validation(PLAIN_ACCURACY, log.rows.values[PLAIN_ACCURACY])]
     if keys:
         message = f"{keys[0]} is taken as the validation accuracy"
         notes.append(Note("accuracy_key", message, where=where))

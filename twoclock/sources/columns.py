@@ -99,7 +99,7 @@ STEP_COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 ACCURACY = (
     (
-        "accuracy", "val_acc", "val/acc", "val_accuracy", "val/accuracy", "valid_acc",
+        "val_acc", "val/acc", "val_accuracy", "val/accuracy", "valid_acc",
         "eval_acc", "eval/acc", "eval_accuracy", "eval/accuracy", "validation_accuracy",
         "validation/accuracy", "test_acc", "test/acc", "test_accuracy", "test/accuracy",
         "val-acc", "eval-acc", "validation/acc",
@@ -115,6 +115,9 @@ ACCURACY = (
     ("test/env/all/correct",),
 )  # fmt: skip
 """Keys of a validation accuracy, in tiers: two different keys in one tier are ambiguous."""
+
+PLAIN_ACCURACY = "accuracy"
+"""Taken for the validation where no other key looks like one; else it may be the training's."""
 
 SCORES = (
     ("eval_reward", "eval/reward"), ("eval-rollout/reward",), ("eval/scores",), ("val_reward",),
@@ -176,7 +179,7 @@ _EXACT = frozenset(
     for keys in (
         STEP_KEYS, RESPONSES_TOTAL, RESPONSES_EACH, GENERATED_BATCHES, SAMPLED_PROMPTS,
         INVALID_SHARE, ACCURACY_N, RUN_NUMBERS, tuple(STEPS.names), ("timing_s/step",),
-        *STEP_COLUMNS.values(), *SCORES,
+        (PLAIN_ACCURACY,), *STEP_COLUMNS.values(), *SCORES,
     )
     for key in keys
 )  # fmt: skip

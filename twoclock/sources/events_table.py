@@ -21,7 +21,7 @@ from twoclock.reading import ReadOptions
 from twoclock.schema import EVENTS, STRATUM_COLUMNS, conform
 from twoclock.sources.base import ReadFile
 from twoclock.sources.cells import number
-from twoclock.sources.columns import ACCURACY, SCORES, STEP_KEYS, matching
+from twoclock.sources.columns import ACCURACY, PLAIN_ACCURACY, SCORES, STEP_KEYS, matching
 from twoclock.sources.delimited import read_header, read_table
 from twoclock.sources.event_rows import NUMBERS, TIMES, event_of
 from twoclock.sources.text import iter_lines, sha256
@@ -62,7 +62,9 @@ def is_events_table(path: Path, options: ReadOptions) -> bool:
     except SourceError:
         return False
     known = list(_renamed(names, options).values())
-    series = matching((*STEP_KEYS, *(key for tier in (*ACCURACY, *SCORES) for key in tier)), known)
+    series = matching(
+        (*STEP_KEYS, PLAIN_ACCURACY, *(key for tier in (*ACCURACY, *SCORES) for key in tier)), known
+    )
     return "batch_size" in known and any(name in known for name in TIMES) and not series
 
 

@@ -157,6 +157,8 @@ class RowStore:
             if key in self._nested and isinstance(value, Mapping):
                 self._add_nested(key, value, at)
                 return
+            if key in self._extra:
+                self._add_text(key, value)
             seen = self._rejected.get(key)
             self._rejected[key] = (
                 Rejected(1, self._lines[at], repr(value)[:60])

@@ -158,9 +158,8 @@ def _add_row(seen: _Console, number: int, step: int, rest: str, ended: bool) -> 
 
 def _is_cut(seen: _Console, key: str, _: str, text: str) -> bool:
     """Tell whether a value at the end of a file without a line end has lost digits."""
-    if not text.strip():
-        return True
-    return _decimals(text.strip()) < seen.decimals.get(key, 0)
+    text = text.strip()
+    return not text or text[-1] in ".-+e" or _decimals(text) < seen.decimals.get(key, 0)
 
 
 def _decimals(text: str) -> int:
