@@ -203,6 +203,22 @@ def test_figures_in_all_formats(tmp_path):
     assert [done for done, _, _ in seen] == list(range(1, len(paths) + 1))
 
 
+@pytest.mark.slow
+def test_names_in_any_script_do_not_break_figures(result, tmp_path):
+    """Names with formula signs, slashes or foreign letters give valid files and no warning."""
+    names = ("a$b{$", "\u6392\u5e8f/../x", "x_1^2 %")
+    fits = tuple(
+        dataclasses.replace(fit, stratum={**fit.stratum, "task": name})
+        for fit, name in zip(result.learning, names, strict=True)
+    )
+    odd = dataclasses.replace(result, learning=fits, failure=(), evals=pd.DataFrame())
+    out = tmp_path / "r"
+    paths = write_report(odd, out, formats=("png",))
+    assert {p.name for p in paths if p.suffix == ".png"} == {"learning.png", "exponents.png"}
+    assert names[1] in (out / "tables" / "exponents.csv").read_text(encoding="utf-8")
+    assert sorted(tmp_path.iterdir()) == [out]
+
+
 def test_report_of_nothing(empty, tmp_path):
     """A result without fits gives tables without rows, no figures, and no error."""
     paths = write_report(empty, tmp_path / "r")

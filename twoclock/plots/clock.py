@@ -34,6 +34,7 @@ from twoclock.plots.style import (
     legend_width,
     looks,
     responses_axis,
+    root_figure,
     shorten,
 )
 from twoclock.results import ClockFit
@@ -124,7 +125,7 @@ def _legend(
     handles.extend(censoring_keys(ax, series, curves))
     level = next((fit.exponent.level for fit in fits if fit.exponent), 0.95)
     title = f"{named}: exponent of B, {100 * level:g} % interval" if fits else ""
-    width = float(ax.get_figure(root=True).get_figwidth())  # type: ignore[union-attr]
+    width = root_figure(ax).get_figwidth()
     columns = legend_columns([handle.get_label() for handle in handles], width)
     legend_below(ax, handles, columns=columns, title=title)
 

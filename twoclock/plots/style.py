@@ -6,8 +6,9 @@ No function changes matplotlib's global settings: `figure_style` is a context.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,12 @@ def looks(n: int) -> tuple[Look, ...]:
     )
 
 
-def figure_style() -> AbstractContextManager[None]:
-    """Return the context in which the report draws and saves its figures.
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Give the context in which the report draws and saves its figures.
+
+    Letters that the font lacks (names in other scripts) are drawn as boxes without a warning: the
+    tables hold the names unbroken.
 
     Examples
     --------
@@ -114,7 +119,9 @@ def figure_style() -> AbstractContextManager[None]:
     >>> mpl.rcParams["font.size"] == before
     True
     """
-    return mpl.rc_context(_STYLE)
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -129,6 +136,14 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
     from matplotlib import pyplot as plt
 
     return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def root_figure(ax: Axes) -> Figure:
+    """Return the figure that holds `ax`, however deep in subfigures."""
+    figure: Any = ax.figure
+    while not isinstance(figure, Figure):
+        figure = figure.figure
+    return figure
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -171,7 +186,7 @@ def batch_axis(ax: Axes, sizes: Sequence[float]) -> None:
     if not ticks:
         return
     # A label is about 0.3 inch wide; sizes nearer than that in log B would overlap.
-    width = ax.get_figure(root=True).get_figwidth() * 0.75  # type: ignore[union-attr]
+    width = root_figure(ax).get_figwidth() * 0.75
     span = math.log(ticks[-1] / ticks[0]) or 1.0
     kept = [ticks[0]]
     kept.extend(t for t in ticks[1:] if math.log(t / kept[-1]) / span * width > 0.3)
@@ -200,17 +215,19 @@ def responses_axis(axis: Any, low: float, high: float) -> None:
 
 
 def shorten(label: str, most: int = 70) -> str:
-    """Return a label cut in its middle where it is longer than a page is wide.
+    """Return a name as a label: cut in its middle where it is longer than a page is wide.
+
+    Dollar signs are escaped, else matplotlib would read what is between two of them as a formula.
 
     Examples
     --------
-    >>> shorten("base lr 1e-5"), shorten("a" * 5 + "b" * 5, most=5)
-    ('base lr 1e-5', 'aa…bb')
+    >>> shorten("base lr 1e-5"), shorten("a" * 5 + "b" * 5, most=5), len(shorten("$x"))
+    ('base lr 1e-5', 'aa…bb', 3)
     """
-    if len(label) <= most:
-        return label
-    half = (most - 1) // 2
-    return f"{label[: most - 1 - half]}\N{HORIZONTAL ELLIPSIS}{label[-half:]}"
+    if len(label) > most:
+        half = (most - 1) // 2
+        label = f"{label[: most - 1 - half]}\N{HORIZONTAL ELLIPSIS}{label[-half:]}"
+    return label.replace("$", r"\$")
 
 
 def legend_columns(texts: Sequence[str], width: float) -> int:
@@ -232,9 +249,7 @@ def legend_width(texts: Sequence[str]) -> float:
 
 def legend_below(ax: Axes, handles: Sequence[Any], *, columns: int, title: str = "") -> Any:
     """Put a legend under the x label, at a distance in points: right for any height of axes."""
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    down = ScaledTranslation(-22 / 72, -29 / 72, figure.dpi_scale_trans)
+    down = ScaledTranslation(-22 / 72, -29 / 72, root_figure(ax).dpi_scale_trans)
     return ax.legend(
         handles=list(handles),
         title=title or None,

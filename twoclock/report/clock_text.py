@@ -87,7 +87,7 @@ def _clock_table(
             _rollouts(fit),
         )
     for name, exponent in _published(published, fits[0].clock):
-        table.add_row(Text(name), exponent, style="dim")
+        table.add_row(Text(name), Text(exponent), style="dim")
     return table
 
 
