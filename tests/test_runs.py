@@ -152,6 +152,39 @@ def test_a_long_table_is_split_by_its_run_column(tmp_path):
     assert curve(runs, "b128-s1") == [(0, 0.0), (128, 0.1)]
 
 
+def test_a_long_table_without_names_is_split_by_size_and_seed(tmp_path):
+    """Rows of two seeds or sizes in one table are never merged into one run."""
+    text = "batch_size,seed,step,val_acc\n" + "".join(
+        f"{b},{s},{i},0.{s}{i}\n" for i in (1, 2) for b in (64, 128) for s in (0, 1)
+    )
+    runs = read(tmp_path / "both", {"all.csv": text})
+    names = ["b128-seed0", "b128-seed1", "b64-seed0", "b64-seed1"]
+    assert runs.runs["run_id"].tolist() == names
+    assert runs.runs["seed"].tolist() == [0, 1, 0, 1]
+    assert curve(runs, "b128-seed1") == [(128, 0.11), (256, 0.12)]
+    sizes = "batch_size,step,val_acc\n64,1,.1\n64,2,.2\n128,1,.3\n128,2,.4\n"
+    runs = read(tmp_path / "sizes", {"all.csv": sizes})
+    assert runs.runs["run_id"].tolist() == ["b128", "b64"]
+    once = "seed,step,val_acc\n7,1,.1\n7,2,.2\n"
+    runs = read(tmp_path / "once", {"exp.csv": once}, batch_size=8)
+    assert runs.runs[["run_id", "seed"]].values.tolist() == [["exp", 7]]
+
+
+def test_columns_of_one_name_are_ambiguous(tmp_path):
+    """Two accuracy columns of one name are never resolved by taking the last."""
+    text = "step,val_acc,val_acc\n1,.1,.2\n"
+    with pytest.raises(NoUsableRuns, match="val_acc#1, val_acc#2"):
+        read(tmp_path, {"r.csv": text}, batch_size=1)
+    second = {"accuracy": ("val_acc#2",)}
+    assert curve(read(tmp_path, {"r.csv": text}, batch_size=1, map=second)) == [(1, 0.2)]
+
+
+def test_a_percent_sign_is_a_unit(tmp_path):
+    """61.5% is 0.615, whatever the other values."""
+    runs = read(tmp_path, {"r.csv": table((1, "0.5%"), (2, "61.5%"))}, batch_size=1)
+    assert curve(runs) == [(1, 0.005), (2, 0.615)]
+
+
 def test_a_batch_size_that_changes_inside_a_run_is_refused(tmp_path):
     """One run has one batch size."""
     text = "step,batch_size,val_acc\n1,64,.1\n2,128,.2\n"

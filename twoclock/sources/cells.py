@@ -46,12 +46,20 @@ def number(value: Any) -> float | str | None:
 
 
 def text_number(text: str) -> float | str | None:
-    """Return the float that a text means, `ABSENT` for a blank, None for other words."""
+    """Return the float that a text means, `ABSENT` for a blank, None for other words.
+
+    Examples
+    --------
+    >>> text_number("61.5%"), text_number("abc")
+    (0.615, None)
+    """
     text = text.strip()
     if not text:
         return ABSENT
     if _PLAIN.fullmatch(text):
         return float(text)
+    if text[-1] == "%" and _PLAIN.fullmatch(text[:-1].rstrip()):
+        return float(text[:-1]) / 100
     known = _NON_FINITE.get(text.lower())
     if known is not None:
         return known

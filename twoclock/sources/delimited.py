@@ -195,8 +195,7 @@ def _runs_in_header(header: list[str], path: Path, notes: list[Note]) -> list[tu
     """Return each run's name and (index, key) columns: several runs in a chart export."""
     chart = {i: m for i, name in enumerate(header) if (m := _CHART.fullmatch(name))}
     if not chart or len(chart) < len(header) - 1:
-        _tell_doubles(header, path, notes)
-        return [("", list(enumerate(header)))]
+        return [("", list(enumerate(_tell_doubles(header, path, notes))))]
     shared = [(i, name) for i, name in enumerate(header) if i not in chart]
     runs: dict[str, Columns] = {}
     doubled = False
@@ -215,11 +214,19 @@ def _runs_in_header(header: list[str], path: Path, notes: list[Note]) -> list[tu
     return [(name, [*shared, *columns]) for name, columns in runs.items()]
 
 
-def _tell_doubles(header: list[str], path: Path, notes: list[Note]) -> None:
+def _tell_doubles(header: list[str], path: Path, notes: list[Note]) -> list[str]:
+    """Return the header with columns of one name numbered, so that none is taken for the other."""
     doubles = sorted({name for name in header if name and header.count(name) > 1})
-    if doubles:
-        message = f"two columns are named {', '.join(doubles)}; the last one is read"
-        notes.append(Note("same_column", message, where=str(path)))
+    if not doubles:
+        return header
+    message = f"several columns are named {', '.join(doubles)}; read as {doubles[0]}#1, #2, ..."
+    notes.append(Note("same_column", message, where=str(path)))
+    seen: dict[str, int] = {}
+    numbered: list[str] = []
+    for name in header:
+        seen[name] = seen.get(name, 0) + 1
+        numbered.append(f"{name}#{seen[name]}" if name in doubles else name)
+    return numbered
 
 
 def _sniff(head: Head) -> bool:

@@ -16,7 +16,7 @@ from twoclock.errors import SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
-from twoclock.sources.rows import RUN_KEYS, RunStores
+from twoclock.sources.rows import RunStores
 from twoclock.sources.text import iter_lines, read_document
 
 ENVELOPES = ("metrics", "data", "logs")
@@ -47,8 +47,8 @@ def mapped_keys(options: ReadOptions) -> tuple[str, ...]:
 
 
 def run_stores(options: ReadOptions) -> RunStores:
-    """Return stores that keep the mapped keys and split by the mapped (or a usual) run column."""
-    return RunStores(mapped_keys(options), (*options.map.get("run_id", ()), *RUN_KEYS))
+    """Return stores that keep the mapped keys and tell runs apart by the mapped columns."""
+    return RunStores(options.map)
 
 
 def iter_objects(path: Path, notes: list[Note]) -> Iterator[tuple[int, dict[str, Any]]]:
