@@ -1,5 +1,6 @@
 """Whatever the bytes, a reader gives rows or a named refusal; a cut costs the cut record only."""
 
+import functools
 import gzip
 import json
 import warnings
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from twoclock.errors import NoUsableRuns, SourceError
+from twoclock.errors import NoUsableRuns, SettingsError, SourceError
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_events, read_runs
 
@@ -45,6 +46,14 @@ fragments = st.sampled_from(
      "batch_size,", "lower,upper\n", "9" * 400, "-", "\x1b[36m", "(TaskRunner pid=1) ",
      '{"step":1e400}\n',
      '{"format":"twoclock-run/1"}', ";", "\t", "[" * 2000]
+)  # fmt: skip
+
+
+yaml_pieces = st.sampled_from(
+    ["- {path: '*', ", "seed: 1}", "lr: [1]}", "- ", "map: {accuracy: val_acc}", "}", "\n", "&a ",
+     "*a", "? ", "!!python/name:os.system x", "path: 3\n",
+     "'*'", "batch_size: .inf}", "clip_low: ~}",
+     "run_id: x}", "task: {a: b}}", "2024-01-01", "scale: {accuracy: .nan}}", "<<: *a"]
 )  # fmt: skip
 
 
@@ -98,13 +107,32 @@ def test_any_text_is_an_events_table_or_not(text):
             _one_line(err)
 
 
+@functools.cache
+def whole_file(name):
+    """Read the uncut file once."""
+    return read(name, GOOD[name].encode())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=60) | st.lists(yaml_pieces, max_size=8).map("".join))
+def test_any_runs_yaml_is_used_or_named(text):
+    """Whatever stands in runs.yaml, the runs are read or the mistake is one line."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "runs.yaml").write_text(text, encoding="utf-8", errors="replace")
+        (Path(folder) / "r.csv").write_text(TABLE, encoding="utf-8")
+        try:
+            read_runs(folder, ReadOptions(batch_size=8))
+        except (SettingsError, NoUsableRuns) as err:
+            _one_line(err)
+
+
 @pytest.mark.parametrize("name", sorted(GOOD))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_a_cut_keeps_all_complete_records(name, data):
     """Wherever a good file is cut, the values before the cut are those of the whole file."""
     text = GOOD[name].encode()
-    whole = read(name, text)
+    whole = whole_file(name)
     cut = data.draw(st.integers(min_value=1, max_value=len(text) - 1))
     part = read(name, text[:cut])
     expected = _complete(name, text[:cut])

@@ -129,6 +129,24 @@ def test_a_file_that_the_system_refuses_is_named(tmp_path, monkeypatch):
     assert reasons(runs) == {"a.csv": "cannot be read (permission denied)"}
 
 
+def test_a_folder_that_the_system_refuses_is_named(tmp_path, monkeypatch):
+    """A folder that cannot be searched is a refusal; its neighbours are read."""
+    from twoclock.runs import finding
+
+    read(tmp_path, {"a/x.csv": GOOD, "b/x.csv": GOOD}, batch_size=1)
+    real = finding.os.scandir
+
+    def deny(path):
+        if str(path).endswith("/a"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(finding.os, "scandir", deny)
+    runs = read_runs(tmp_path, ReadOptions(batch_size=1))
+    assert reasons(runs) == {"a": "folder cannot be searched (permission denied)"}
+    assert runs.runs["run_id"].tolist() == ["b/x"]
+
+
 def test_a_missing_path_is_one_line():
     """A path that is not there is named."""
     with pytest.raises(NoUsableRuns, match="nowhere: no such file or folder"):
