@@ -104,9 +104,7 @@ def _checked(events: pd.DataFrame) -> pd.DataFrame:
     lower = table["lower"].astype("float64").fillna(0.0)
     upper = table["upper"].astype("float64").fillna(np.inf)
     bad = ~((lower >= 0.0) & (upper >= lower)) | (lower == np.inf)
-    bad |= ((lower == 0.0) & (upper == np.inf)) | (upper <= 0.0) & (
-        table["censoring"] != "before_start"
-    )
+    bad |= (upper <= 0.0) & (table["censoring"] != "before_start")
     if bad.any():
         row = table[bad].iloc[0]
         msg = (
@@ -125,6 +123,8 @@ def _checked(events: pd.DataFrame) -> pd.DataFrame:
     table["used"] = pd.Series(used, index=table.index).astype(bool)
     why = table["why_not"] if "why_not" in table.columns else pd.Series("", index=table.index)
     table["why_not"] = why.astype("string").fillna("")
+    nothing = table["used"] & (lower == 0.0) & (upper == np.inf)
+    _exclude(table, nothing, "no validation: nothing is known of the event")
     if "seed" not in table.columns:
         table["seed"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
     table["run_id"] = table["run_id"].astype("string")

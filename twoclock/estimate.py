@@ -150,9 +150,7 @@ def estimate(problem: Problem, weights: Floats, *, start: Floats | None = None) 
     )
     rows = np.flatnonzero(classes.code == IDENTIFIED)
     if len(rows):
-        kinds = {"loglinear": problem.loglinear, "error": problem.error}
-        found = _solve_with_retry(problem, weights[rows], start, kinds)
-        _put(fit, rows, found)
+        _put(fit, rows, _solve_with_retry(problem, weights[rows], start))
     lines = np.flatnonzero(classes.code == DEGENERATE)
     if len(lines):
         _put(fit, lines, _on_line(problem, weights[lines], classes.low[lines]))
@@ -160,20 +158,19 @@ def estimate(problem: Problem, weights: Floats, *, start: Floats | None = None) 
     return Estimates(fit, classes)
 
 
-def _solve_with_retry(
-    problem: Problem, weights: Floats, start: Floats | None, kinds: dict[str, object]
-) -> BatchFit:
-    """Solve; draws that do not converge from `start` are tried once more from their own guess."""
-    loglinear, error = bool(kinds["loglinear"]), str(kinds["error"])
-    found = solve(problem.data, weights, loglinear=loglinear, error=error, start=start)
+def _solve_with_retry(problem: Problem, weights: Floats, start: Floats | None) -> BatchFit:
+    """Solve; draws that do not converge from `start` are tried once more from their own guess.
+
+    Not with a log-linear sigma: there it means that the draw has no maximum near the full fit.
+    """
+    tilted, error = problem.loglinear, problem.error
+    found = solve(problem.data, weights, loglinear=tilted, error=error, start=start)
+    if tilted:
+        return found
     for row in np.flatnonzero(~found.converged)[:_RETRIES]:
-        again = solve(
-            problem.data.take(weights[row] > 0),
-            weights[row : row + 1, weights[row] > 0],
-            loglinear=loglinear,
-            error=error,
-            max_iterations=200,
-        )
+        keep = weights[row] > 0
+        part, w = problem.data.take(keep), weights[[row]][:, keep]
+        again = solve(part, w, error=error, max_iterations=200)
         _put(found, np.array([row]), again)
     return found
 

@@ -12,7 +12,7 @@ from twoclock.cells import Selection
 from twoclock.estimate import Estimates, Problem
 from twoclock.fitsettings import FitSettings
 from twoclock.identify import DOWN, THREADED, UP
-from twoclock.intervals import Pair, profile_interval, threshold
+from twoclock.intervals import Pair, profile_interval, profile_loglik, threshold
 from twoclock.notes import Note
 from twoclock.results import Bound, Exponent
 
@@ -193,8 +193,9 @@ def _with_noise(problem: Problem, low: float, high: float, level: float) -> Pair
     if n < 3 or bool(problem.data.exact.any()) or not bool(problem.data.interval.any()):
         return None
     drop = threshold(float(n), float(n - 2), level)
-    lower, _ = profile_interval(problem.data, problem.column, low, 0.0, drop, scale=0.1)
-    _, upper = profile_interval(problem.data, problem.column, high, 0.0, drop, scale=0.1)
+    peak = profile_loglik(problem.data, problem.column, 0.5 * (low + high))
+    lower, _ = profile_interval(problem.data, problem.column, low, peak, drop, scale=0.1)
+    _, upper = profile_interval(problem.data, problem.column, high, peak, drop, scale=0.1)
     return lower, upper
 
 

@@ -196,11 +196,13 @@ def profile_interval(
 
 
 def edge(short: Callable[[float], float], start: float, step: float) -> float:
-    """Return where `short` turns positive, going from `start` in steps that double."""
+    """Return where `short` turns positive, going from `start` in steps that double (or `start`)."""
+    if short(start) >= 0.0:
+        return start
     inner, outer = start, start + step
     while short(outer) < 0.0:
         inner, step = outer, 2.0 * step
         outer = outer + step
         if abs(outer) > _FARTHEST:
             return float(np.copysign(np.inf, step))
-    return float(brentq(short, inner, outer, xtol=1e-9, rtol=1e-10))
+    return float(brentq(short, inner, outer, xtol=1e-7, rtol=1e-8))

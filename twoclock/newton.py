@@ -203,8 +203,9 @@ def _direction(sums: Sums, *, definite: bool) -> tuple[Floats, Floats]:
 
 
 def _allowed(theta: Floats, change: Floats) -> Floats:
-    """Return the largest step, at most 1, that leaves a tenth of theta."""
-    return np.where(change < -0.9 * theta, 0.9 * theta / np.maximum(-change, 1e-300), 1.0)
+    """Return the largest step, at most 1, that changes theta at most tenfold."""
+    down, up = 0.9 * theta, 9.0 * theta
+    return np.minimum(down / np.maximum(-change, down), up / np.maximum(change, up))
 
 
 def least_squares(data: CensoredData, weights: Floats) -> BatchFit:
