@@ -1,7 +1,7 @@
 """Responses per second of 15 members trained at once against 15 runs one after the other.
 
 Run as a script: ``python tests/benchmarks/bench_trainer.py``. Nothing is asserted: times depend on
-the machine. One thread is used, as in the sweeps.
+the machine. Processor seconds of one thread are counted, so that other work on it matters little.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import argparse
 import time
 
-import torch
-
 from twoclock.trainer.base import train_base
 from twoclock.trainer.crew import Crew
+from twoclock.trainer.loop import numerics
 from twoclock.trainer.settings import TrainSettings
 
 MEMBERS = 15
@@ -29,17 +28,18 @@ def members(batch_size: int) -> list[TrainSettings]:
     ]
 
 
+@numerics()
 def seconds(groups: list[list[TrainSettings]], rollouts: int) -> float:
-    """Train each group for some rollouts, after one to warm up; return the wall time in all."""
+    """Train each group for some rollouts, after one to warm up; return processor seconds in all."""
     total = 0.0
     base = train_base(groups[0][0])
     for group in groups:
         crew = Crew(group, base)
         crew.advance()
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(rollouts):
             crew.advance()
-        total += time.perf_counter() - start
+        total += time.process_time() - start
     return total
 
 
@@ -49,8 +49,6 @@ def main() -> None:
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--responses", type=int, default=4096, help="per run")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
     print(f"{'B':>6} {'together/s':>12} {'one by one/s':>13} {'ratio':>6}")
     for batch_size in args.batch_sizes:
         runs, rollouts = members(batch_size), max(2, args.responses // batch_size)
