@@ -180,7 +180,7 @@ def _clip_notes(found: Observed, settings: Settings) -> list[Note]:
         names = tuple(str(r) for r in table.loc[mask, "run_id"] if r not in used)
         if names:
             code = "clipped_runs" if state == "yes" else "clip_unknown"
-            notes.append(Note(code, text.format(len(names), len(table)), names, count=len(names)))
+            notes.append(Note(code, text.format(len(names), len(table)), names))
     return notes
 
 

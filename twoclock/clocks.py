@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -223,7 +223,7 @@ def eligible_runs(events: pd.DataFrame, *, include_clipped: bool) -> tuple[str, 
 def _variants(bench: Workbench, judge: _Judge, fit: ClockFit) -> dict[str, float | None]:
     """Return the failure exponent under other definitions, on the same grid and batch sizes."""
     rule = bench.settings.failure
-    swapped = "censor" if rule.never_learned == "drop" else "drop"
+    swapped: Literal["censor", "drop"] = "censor" if rule.never_learned == "drop" else "drop"
     rules = {name: replace(rule, **change) for name, change in FAILURE_VARIANTS.items()}
     rules[f"never_learned_{swapped}"] = replace(rule, never_learned=swapped)
     out = {}

@@ -105,7 +105,7 @@ def _learning_events(
                 refusals.append(err)
                 notes.append(_no_target(err, group))
                 continue
-            by_rule = {
+            by_rule: dict[str, EventTable] = {
                 rule: find_targets(
                     group.runs, group.steps, group.evals, Target(value, rule), failures
                 )
@@ -128,16 +128,16 @@ def _target_groups(tables: Tables) -> list[tuple[str, Tables]]:
     """Return the runs of each task, model and metric, with the name of the task."""
     runs = tables.runs
     first = tables.evals.drop_duplicates("run_id").set_index("run_id")["metric"]
-    keys = pd.DataFrame(
-        {
-            "task": runs["task"].astype("string").fillna(""),
-            "model": runs["model"].astype("string").fillna(""),
-            "metric": runs["run_id"].map(first).astype("string").fillna(""),
-        }
+    columns = (runs["task"], runs["model"], runs["run_id"].map(first))
+    keys = pd.Series(
+        [
+            "\n".join(key)
+            for key in zip(*(c.astype("string").fillna("") for c in columns), strict=True)
+        ]
     )
-    groups = keys.groupby(["task", "model", "metric"], sort=True).indices
     return [
-        (str(key[0]), tables.take(tuple(runs["run_id"].iloc[rows]))) for key, rows in groups.items()
+        (str(key).partition("\n")[0], tables.take(tuple(runs["run_id"].iloc[rows.index])))
+        for key, rows in keys.groupby(keys, sort=True)
     ]
 
 

@@ -99,8 +99,8 @@ class Settings:
         return FitSettings(
             level=self.level,
             draws=self.draws,
-            sigma=self.sigma,  # type: ignore[arg-type]
-            resample=self.resample,  # type: ignore[arg-type]
+            sigma=self.sigma,
+            resample=self.resample,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Settings:
                 if name not in allowed:
                     msg = f"{where}: unknown {part} {name!r}; known: {', '.join(sorted(allowed))}"
                     raise SettingsError(msg)
-        plain = {
+        plain: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in values.items()
             if name != "failure"

@@ -5,6 +5,7 @@ Nothing here computes a statistic, draws or prints.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -159,9 +160,11 @@ def published_text(exponent: float, source: str) -> str:
 
 
 def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
-    """Return one short label per stratum (what differs) and a text of what they share.
+    """Return one short label per stratum (what tells it from the others) and what they all share.
 
-    A stratum without neighbours is called by its base learning rate, else "all runs".
+    Labels name the task and the base learning rate where these differ, and of the other columns
+    that differ only as many as are needed; `stratum_details` says the rest. A stratum without
+    neighbours is called by its base learning rate, else "all runs".
 
     Examples
     --------
@@ -171,12 +174,63 @@ def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...]
     >>> stratum_labels([a])[0]
     ('base lr 1e-5',)
     """
-    names = list(dict.fromkeys(name for stratum in strata for name in stratum))
-    differing = [n for n in names if len({str(s.get(n)) for s in strata}) > 1]
-    shown = differing or [n for n in ("base_lr",) if n in names]
-    common = _pairs(strata[0], [n for n in names if n not in shown]) if strata else ""
+    names = _columns(strata)
+    differing = _differing(strata)
+    shown = _telling(strata) or [n for n in ("base_lr",) if n in names]
+    hidden = {*differing, *shown}
+    common = _pairs(strata[0], [n for n in names if n not in hidden]) if strata else ""
     labels = tuple(_pairs(stratum, shown) or "all runs" for stratum in strata)
     return labels, common
+
+
+def stratum_details(strata: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return what `stratum_labels` leaves unsaid: the other columns in which the strata differ.
+
+    One line for each set of values, headed by the task where that decides them.
+
+    Examples
+    --------
+    >>> a = {"task": "sort", "base_lr": 1e-05, "clip_low": 0.2}
+    >>> b = {"task": "add", "base_lr": 1e-04, "clip_low": None}
+    >>> stratum_details([a, b])
+    ('task sort: clip low 0.2', 'task add: clip low not logged')
+    """
+    shown = _telling(strata)
+    hidden = [name for name in _differing(strata) if name not in shown]
+    if not hidden:
+        return ()
+    labels, _ = stratum_labels(strata)
+    by_task = len({str((s.get("task"), _pairs(s, hidden))) for s in strata}) == len(
+        {str(s.get("task")) for s in strata}
+    )
+    lines: dict[str, list[str]] = {}
+    for stratum, label in zip(strata, labels, strict=True):
+        head = _pairs(stratum, ["task"]) if by_task else label
+        heads = lines.setdefault(_pairs(stratum, hidden), [])
+        if head not in heads:
+            heads.append(head)
+    return tuple(f"{'; '.join(heads)}: {text}" for text, heads in lines.items())
+
+
+def _columns(strata: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for stratum in strata for name in stratum))
+
+
+def _differing(strata: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [n for n in _columns(strata) if len({str(s.get(n)) for s in strata}) > 1]
+
+
+def _telling(strata: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fewest columns that tell every stratum from the others."""
+    differing = _differing(strata)
+    first = [name for name in ("task", "base_lr") if name in differing]
+    others = [name for name in differing if name not in first]
+    for count in range(len(others) + 1):
+        for more in itertools.combinations(others, count):
+            chosen = [*first, *more]
+            if len({str([s.get(n) for n in chosen]) for s in strata}) == len(strata):
+                return chosen
+    return differing
 
 
 def _pairs(stratum: Mapping[str, Any], names: Sequence[str]) -> str:

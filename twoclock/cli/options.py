@@ -231,7 +231,7 @@ def settings_of(reading: Reading, rule: Rule, fitting: Fitting) -> Settings:
     return Settings(
         targets=targets,
         task_targets=task_targets,
-        crossing=rule.crossing,  # type: ignore[arg-type]
+        crossing=rule.crossing,
         failure=rule.failure(),
         include_clipped=rule.include_clipped,
         by=tuple(fitting.by or ()),
@@ -242,8 +242,8 @@ def settings_of(reading: Reading, rule: Rule, fitting: Fitting) -> Settings:
         seed=fitting.seed,
         margin=fitting.margin,
         law=fitting.law,
-        sigma=fitting.sigma,  # type: ignore[arg-type]
-        resample=fitting.resample,  # type: ignore[arg-type]
+        sigma=fitting.sigma,
+        resample=fitting.resample,
         reference_batch=reading.reference_batch,
         lr_rule=reading.gamma(),
     )

@@ -73,7 +73,7 @@ def sensitivity_note(table: pd.DataFrame) -> tuple[Note, ...]:
         f"{len(runs)} of {len(table)} runs fail or not depending on the drop (0.05, 0.10, 0.20) "
         "or the dip limit"
     )
-    return (Note("definition_sensitive", text, runs, count=len(runs)),)
+    return (Note("definition_sensitive", text, runs),)
 
 
 def fit_rows(events: pd.DataFrame, rule: Failure) -> tuple[pd.DataFrame, tuple[Note, ...]]:
@@ -98,6 +98,6 @@ def fit_rows(events: pd.DataFrame, rule: Failure) -> tuple[pd.DataFrame, tuple[N
             names = tuple(str(run) for run in events.loc[hit, "run_id"])
             option = flag.replace("_", "-")
             text = f"{len(names)} {option} runs do not feed the failure fit (--{option} censor)"
-            notes.append(Note(f"{flag}_left_out", text, names, count=len(names)))
+            notes.append(Note(f"{flag}_left_out", text, names))
             out |= hit
     return events[~out], tuple(notes)

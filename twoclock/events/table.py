@@ -124,7 +124,7 @@ def flag_notes(events: pd.DataFrame) -> tuple[Note, ...]:
     for code, text in FLAG_NOTES.items():
         runs = [str(r) for r, own in zip(events["run_id"], flags, strict=True) if code in own]
         if runs:
-            notes.append(Note(code, f"{_count(runs)} {text}", tuple(runs), count=len(runs)))
+            notes.append(Note(code, f"{_count(runs)} {text}", tuple(runs)))
     broken: dict[str, list[str]] = {}
     for run, own in zip(events["run_id"], flags, strict=True):
         for flag in own:
@@ -132,7 +132,7 @@ def flag_notes(events: pd.DataFrame) -> tuple[Note, ...]:
                 broken.setdefault(flag.partition(":")[2], []).append(str(run))
     for name, runs in sorted(broken.items()):
         text = f"{name} unusable (never finite) in {_count(runs)}: not used to tell failures"
-        notes.append(Note("never_finite", text, tuple(runs), count=len(runs)))
+        notes.append(Note("never_finite", text, tuple(runs)))
     return tuple(notes)
 
 
@@ -147,9 +147,7 @@ def series_notes(curves: Mapping[str, Series]) -> tuple[Note, ...]:
         ("repeated_validation", twice, "validations at equal responses: the last written counts"),
     )
     return tuple(
-        Note(code, f"{_count(runs)}: {text}", tuple(runs), count=len(runs))
-        for code, runs, text in found
-        if runs
+        Note(code, f"{_count(runs)}: {text}", tuple(runs)) for code, runs, text in found if runs
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from twoclock.notes import Note
 from twoclock.results import ClockFit, FitRef, TwoClocks
-from twoclock.words import stratum_labels, target_text
+from twoclock.words import stratum_details, stratum_labels, target_text
 
 
 class Names:
@@ -25,6 +25,7 @@ class Names:
             {str(sorted(fit.stratum.items())): fit.stratum for fit in result.fits}.values()
         )
         labels, self.common = stratum_labels(strata)
+        self.details = stratum_details(strata)
         self._labels = dict(zip((str(sorted(s.items())) for s in strata), labels, strict=True))
 
     def stratum(self, stratum: Mapping[str, Any]) -> str:

@@ -59,6 +59,8 @@ def _head(result: TwoClocks, names: Names) -> Text:
     out = Text(text, style="bold")
     if names.common:
         out.append(f"\nAll with {names.common}", style="not bold dim")
+    for line in names.details:
+        out.append(f"\nWith {line}", style="not bold dim")
     return out
 
 
@@ -67,7 +69,7 @@ def _warnings(result: TwoClocks, names: Names) -> Lines:
     every = all_notes(result, names)
     if not every:
         return []
-    lines: Lines = [heading(f"Warnings ({sum(note.count for note in every):,})")]
+    lines: Lines = [heading(f"Warnings ({len(every):,})")]
     for code in dict.fromkeys(note.code for note in every):
         group = [note for note in every if note.code == code]
         for note in group[:ALIKE]:
