@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 
 import pytest
 import zstandard
@@ -232,6 +234,29 @@ def test_a_line_without_end_is_left_out(tmp_path, monkeypatch):
     runs = read(tmp_path, {"r.jsonl": "\n".join(rows) + "\n"}, batch_size=1)
     assert curve(runs) == [(1, 0.1), (3, 0.3)]
     assert note(runs, "huge_line").where.endswith("line 2")
+
+
+@pytest.mark.slow
+def test_two_million_rows_are_streamed(tmp_path):
+    """Case 46: the crossing is exact and memory stays far below the size of the rows."""
+    path = tmp_path / "r.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for step in range(1, 2_000_001):
+            val = f',"val/acc":{0.7 if step >= 1_500_000 else 0.5}' if step % 1000 == 0 else ""
+            file.write(f'{{"step":{step},"reward":0.5,"host":"x"{val}}}\n')
+    code = (
+        "import resource, sys; from twoclock.reading import ReadOptions; "
+        "from twoclock.runs import read_runs; "
+        "runs = read_runs(sys.argv[1], ReadOptions(batch_size=64)); e = runs.evals; "
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024; "
+        "print(int(e['responses'][e['accuracy'] >= 0.6].min()), len(e), peak)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    crossing, validations, megabytes = map(int, done.stdout.split())
+    assert (crossing, validations) == (1_500_000 * 64, 2000)
+    assert megabytes < 600
 
 
 def test_utf16_text_is_refused_with_the_remedy(tmp_path):

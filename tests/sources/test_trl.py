@@ -140,7 +140,7 @@ def test_checkpoints_of_one_run_are_one_run(tmp_path):
     runs = read(tmp_path, files, batch_size=8)
     assert runs.runs["run_id"].tolist() == ["other", "run"]
     assert runs.steps["responses"].max() == 800
-    assert "checkpoint-50" in note(runs, "earlier_checkpoint").message
+    assert "checkpoint-50" in note(runs, "earlier_checkpoint").where
 
 
 def test_checkpoints_that_disagree_are_told(tmp_path):
@@ -164,6 +164,15 @@ def test_a_validation_reward_is_a_score_until_a_key_is_named(tmp_path):
     runs = read(tmp_path, files, batch_size=8, map=named, scale={"accuracy": 0.5})
     assert runs.evals["scale"].tolist() == ["accuracy"]
     assert curve(runs) == [(160, 0.25)]
+
+
+def test_an_export_is_counted_as_trl_when_told_so(tmp_path):
+    """A table of TRL keys says nothing of its framework; runs.yaml does, and steps follow."""
+    text = "train/global_step,train/reward\n4,.1\n8,.2\n"
+    facts = {"framework": "trl", "batch_size": 64, "optimizer_steps_per_rollout": 4}
+    runs = read(tmp_path, {"r.csv": text, "runs.yaml": yaml_for(**facts)})
+    assert runs.steps["responses"].tolist() == [64, 128]
+    assert runs.steps["optimizer_step"].tolist() == [4, 8]
 
 
 def test_a_state_without_rows_is_no_data(tmp_path):

@@ -106,7 +106,7 @@ def drop_earlier_states(logs: list[NamedLog], notes: list[Note]) -> list[NamedLo
         agrees = _is_beginning(log.rows, match.rows)
         told = "the same run earlier" if agrees else "an earlier state that does not agree with it"
         code = "earlier_checkpoint" if agrees else "checkpoints_disagree"
-        message = f"{log.path} is a copy: {told} than {match.path}, which is read"
+        message = f"is a copy: {told} than {match.path}, which is read"
         notes.append(Note(code, message, where=str(log.path)))
     return [item for item in logs if id(item.log) not in dropped]
 

@@ -7,7 +7,7 @@ the number trained on differ, both are given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pandas as pd
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import HELPERS, clip_activity, derive, gather
+from twoclock.runs.facts import HELPERS, Facts, clip_activity, derive, gather
 from twoclock.runs.frames import Work, column_values, evals_frame, steps_frame
 from twoclock.runs.generated import count_generated, logged_counts
 from twoclock.runs.resuming import Ticks
@@ -30,6 +30,9 @@ from twoclock.sources.rows import Floats
 
 Spread = Mapping[str, tuple[Floats, npt.NDArray[np.int32]]]
 """Each training column by group: its values, and how often each was logged."""
+
+OPTIMIZER_STEPS = ("trl", "unsloth")
+"""Frameworks whose steps are optimizer steps, also in exports of other formats."""
 
 MAX_RESPONSES = 2**53
 """More responses than whole numbers in a float: the step or the batch size is wrong."""
@@ -74,7 +77,9 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
     SourceError
         The rows contradict themselves.
     """
-    work = Work(log, gather(log, given, options.map), options, notes=list(log.notes))
+    facts = gather(log, given, options.map)
+    log = _as_framework(log, facts)
+    work = Work(log, facts, options, notes=list(log.notes))
     work.columns = {
         name: found
         for name, usual in STEP_COLUMNS.items()
@@ -99,6 +104,17 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
         missing = tuple(dict.fromkeys(name for err in problems for name in err.facts))
         raise MissingFacts(reason, where=work.where, facts=missing)
     return _tables(work)
+
+
+def _as_framework(log: Log, facts: Facts) -> Log:
+    """Return the log read as the framework's that the user named, if its format told none."""
+    framework = facts.get("framework")
+    if log.framework is not None or framework is None:
+        return log
+    name = str(framework.value).lower()
+    if name in OPTIMIZER_STEPS:
+        return replace(log, step_counts="optimizer", synchronous=True)
+    return replace(log, synchronous=True) if name == "verl" else log
 
 
 def _not_numbers(log: Log) -> list[Note]:
@@ -132,13 +148,23 @@ def _need_batch_size(work: Work) -> None:
             work.notes.append(Note("batch_size_disagrees", message, where=work.where))
         return
     if seen is None:
-        msg = (
-            "batch size (responses per rollout) is not logged; give --batch-size, "
-            "or batch_size in runs.yaml beside the log"
-        )
+        msg = f"batch size (responses per rollout) is not logged; {_remedy(log)}"
         raise MissingFacts(msg, where=work.where, facts=("batch_size",))
     facts["batch_size"] = seen
     derive(facts, work.where)
+
+
+def _remedy(log: Log) -> str:
+    """Return what gives the batch size of a log, in the words of its framework."""
+    remedy = "give --batch-size, or batch_size in runs.yaml beside the log"
+    if log.step_counts == "optimizer":
+        return (
+            f"{remedy} (TRL: generation_batch_size; or --world-size, with "
+            "gradient_accumulation_steps in runs.yaml)"
+        )
+    if log.framework == "verl":
+        return f"{remedy}, or put the run's .hydra folder there"
+    return remedy
 
 
 def _tables(work: Work) -> Counted:
@@ -227,5 +253,5 @@ def _left_truncated(tick: Floats, where: str) -> list[Note]:
     spacing = float(np.median(np.diff(tick))) if len(tick) > 1 else 1.0
     if not len(tick) or tick[0] <= max(1.0, 1.5 * spacing):
         return []
-    message = f"left_truncated: the log begins at step {tick[0]:g}; responses count from 0"
+    message = f"the log begins at step {tick[0]:g}; responses count from the start of the run"
     return [Note("left_truncated", message, where=where)]

@@ -55,7 +55,7 @@ def read_native(path: Path, options: ReadOptions) -> list[Log]:
         msg = "no data: not one complete row"
         raise SourceError(msg, where=str(metrics[0]))
     for kind, count in ignored.items():
-        message = f"{count} rows of kind {kind!r} are not read here"
+        message = f"rows of kind {kind!r} are not read"
         notes.append(Note("other_rows", message, where=str(metrics[0]), count=count))
     return [
         Log(

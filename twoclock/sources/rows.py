@@ -124,10 +124,13 @@ class RowStore:
             except KeyError:
                 column = self._new_column(key)
             if column is None:
-                if key in self._nested and isinstance(value, Mapping):
+                if key in RUN_TEXTS:
+                    self._add_text(key, value)
+                elif key in self._nested and isinstance(value, Mapping):
                     self._add_nested(key, value, at)
                 continue
-            if type(value) is float:
+            kind = type(value)
+            if kind is float or (kind is int and -MAX_INT < value < MAX_INT):
                 column[0].append(at)
                 column[1].append(value)
             else:
@@ -146,9 +149,6 @@ class RowStore:
     def _add_odd(
         self, key: str, value: Any, at: int, column: tuple[array[int], array[float]]
     ) -> None:
-        if key in RUN_TEXTS:
-            self._add_text(key, value)
-            return
         parsed = number(value)
         if isinstance(parsed, float):
             column[0].append(at)
@@ -190,6 +190,9 @@ class RowStore:
         lines = np.array(self._lines, dtype=np.int64)
         return Rows(len(lines), lines, values, texts, dict(self._rejected))
 
+
+MAX_INT = 2**62
+"""Whole numbers beyond this are looked at one by one."""
 
 RUN_KEYS = ("run_id", "run", "run_name")
 """Keys that name the run of a row, in files that hold several runs."""
