@@ -104,6 +104,16 @@ def test_rows_without_any_counter_are_refused_with_the_remedy(tmp_path):
         read(tmp_path, {"r.jsonl": '{"reward":0.1}\n'}, batch_size=8)
 
 
+def test_rows_without_a_step_are_told(tmp_path):
+    """A validation that cannot be placed is left out aloud."""
+    rows = [{"step": 1, "loss": 0.1}, {"val_acc": 0.5}, {"step": 2, "val_acc": 0.6}]
+    rows.append({"step": 3, "val_acc": 0.7})
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    runs = read(tmp_path, {"r.jsonl": text}, batch_size=1)
+    assert curve(runs) == [(2, 0.6), (3, 0.7)]
+    assert note(runs, "rows_without_step").message.startswith("1 rows have no step")
+
+
 def test_steps_that_are_no_whole_numbers_are_refused(tmp_path):
     """A fraction of an epoch is no step."""
     with pytest.raises(NoUsableRuns, match=r"step 0\.5 is not a whole number"):
@@ -410,6 +420,13 @@ def test_an_entry_that_matches_nothing_is_told(tmp_path):
     """A glob with a typo does not pass in silence."""
     files = {"runs.yaml": "- {path: 'x*', lr: 1}\n", "a.csv": table((1, 0.1))}
     assert "unused_entry" in codes(read(tmp_path, files, batch_size=8))
+
+
+def test_entries_for_other_logs_are_no_mistake_when_one_is_given(tmp_path):
+    """Reading one log of a folder does not complain of the entries for its neighbours."""
+    sidecar = "- {path: 'a*', batch_size: 8}\n- {path: 'b*', batch_size: 16}\n"
+    write(tmp_path, {"runs.yaml": sidecar, "a.csv": table((1, 0.1)), "b.csv": table((1, 0.2))})
+    assert "unused_entry" not in codes(read_runs(tmp_path / "a.csv"))
 
 
 def test_files_that_the_user_calls_one_run_are_joined(tmp_path):

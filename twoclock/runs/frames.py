@@ -181,7 +181,7 @@ def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) ->
     )
     if seconds is not None:
         frame["eval_seconds"] = ticks.spread(seconds.finite())[0][rows]
-    return frame
+    return frame.drop_duplicates("responses", keep="last", ignore_index=True)
 
 
 def _add_size(frame: pd.DataFrame, work: Work, ticks: Ticks, rows: npt.NDArray[np.intp]) -> None:

@@ -71,7 +71,7 @@ class Sidecars:
         for folder in _folders(path, root):
             for name in NAMES:
                 file = folder / name
-                for entry in self._entries(file):
+                for entry in self._entries(file, told=root.is_dir() and inside(folder, root)):
                     if matches(entry.glob, path, folder):
                         facts.update(entry.given.facts)
                         aliases.update(entry.given.map)
@@ -87,10 +87,12 @@ class Sidecars:
             for file, glob in self._unused
         ]
 
-    def _entries(self, file: Path) -> list[Entry]:
+    def _entries(self, file: Path, *, told: bool) -> list[Entry]:
+        """Return the entries of a file; if `told`, all logs that they can mean will be seen."""
         if file not in self._read:
             self._read[file] = load(file) if file.is_file() else []
-            self._unused.update({(file, entry.glob): None for entry in self._read[file]})
+            if told:
+                self._unused.update({(file, entry.glob): None for entry in self._read[file]})
         return self._read[file]
 
 
@@ -102,6 +104,11 @@ def _folders(path: Path, root: Path) -> list[Path]:
     top = root.absolute() if root.is_dir() else root.absolute().parent
     near = [i for i, folder in enumerate(above) if i < LEVELS or folder.is_relative_to(top)]
     return [above[i] for i in reversed(near)]
+
+
+def inside(folder: Path, root: Path) -> bool:
+    """Tell whether a folder is the given one or lies below it."""
+    return folder.absolute().is_relative_to(root.absolute())
 
 
 def matches(glob: str, path: Path, folder: Path) -> bool:

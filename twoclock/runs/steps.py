@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
@@ -63,8 +64,25 @@ def find_course(
     leads = np.zeros(log.rows.count, dtype=bool)
     for values in columns.values():
         leads[values.at] = True
+    _tell_unplaced(log, step, leads, validations, notes)
     course = resolve(step, leads, resumed_at=log.resumed_at, on_reset=options.on_reset, where=where)
     return Course(course.at, course.step, (*notes, *course.notes), by_responses)
+
+
+def _tell_unplaced(
+    log: Log, step: Values, leads: npt.NDArray[np.bool_], validations: list[Validation],
+    notes: list[Note],
+) -> None:  # fmt: skip
+    """Remark on rows that hold something and have no step."""
+    unplaced = leads.copy()
+    for series in validations:
+        unplaced[series.values.at] = True
+    unplaced[step.at] = False
+    lost = int(unplaced.sum())
+    if lost:
+        line = int(log.rows.lines[int(np.argmax(unplaced))])
+        message = f"{lost} rows have no step and are left out, the first is row {line}"
+        notes.append(Note("rows_without_step", message, where=str(log.path), count=lost))
 
 
 def _steps(

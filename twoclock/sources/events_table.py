@@ -133,7 +133,7 @@ def _header(path: Path) -> list[str]:
 
         try:
             return [str(name) for name in pq.read_schema(path).names]
-        except (OSError, ValueError) as err:
+        except (OSError, ValueError, NotImplementedError) as err:
             raise SourceError(str(err), where=str(path)) from err
     if not _is_text(path):
         return []
@@ -162,7 +162,7 @@ def _rows(path: Path, notes: list[Note]) -> list[tuple[int, dict[str, Any]]]:
     if path.suffix.lower() == ".parquet":
         try:
             frame = pd.read_parquet(path)
-        except (OSError, ValueError) as err:
+        except (OSError, ValueError, NotImplementedError) as err:
             msg = f"cannot be read as Parquet ({err})"
             raise SourceError(msg, where=str(path)) from err
         frame = frame.astype(object).where(frame.notna(), None)

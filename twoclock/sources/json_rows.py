@@ -16,7 +16,7 @@ from twoclock.errors import SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
-from twoclock.sources.rows import RunStores
+from twoclock.sources.several_runs import RunStores
 from twoclock.sources.text import iter_lines, read_document
 
 ENVELOPES = ("metrics", "data", "logs")

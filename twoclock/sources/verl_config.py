@@ -246,7 +246,10 @@ def find_config(log: Path) -> tuple[Flat, tuple[Path, ...]]:
 
 def _alone(log: Path) -> bool:
     """Tell whether no other log file shares the folder."""
-    return sum(1 for path in log.parent.iterdir() if ".jsonl" in path.suffixes) <= 1
+    try:
+        return sum(1 for path in log.parent.iterdir() if ".jsonl" in path.suffixes) <= 1
+    except OSError:
+        return False
 
 
 def _load(path: Path) -> Any:
