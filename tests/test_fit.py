@@ -475,3 +475,20 @@ def test_empty_table_is_a_result():
     found = fit_clock(events, settings=QUICK)
     assert found.status == "not_identified"
     assert point_exponent(events) is None
+
+
+def test_choice_of_sigma_that_matters_is_said():
+    """Censored runs whose exponent hangs on how seeds spread get a note with both exponents."""
+    rng, seen = np.random.default_rng(11), 0
+    for _ in range(8):
+        cells = {}
+        for size, sigma in zip(SIZES, (0.2, 0.28, 0.4, 0.56, 0.8), strict=True):
+            values = 1e5 * (size / 512) ** 0.3 * np.exp(sigma * rng.normal(size=3))
+            cells[size] = [">1.5e5" if v > 1.5e5 else v for v in values]
+        found = fit_clock(table(cells), settings=FitSettings(draws=0, floor="warn"))
+        if "sigma_sensitive" in codes(found):
+            seen += 1
+            pair = found.sensitivity["sigma_constant"], found.sensitivity["sigma_loglinear"]
+            assert abs(pair[0] - pair[1]) > 0.5 * found.exponent.se
+            assert found.exponent.estimate == pytest.approx(pair[0])
+    assert seen > 0

@@ -21,6 +21,7 @@ from twoclock.resample import deletions
 from twoclock.results import Influence, LackOfFit
 
 Floats = NDArray[np.float64]
+CellMeans = tuple[float, float | None, float | None]
 
 _ALPHA = 0.05  # p-value below which lack of fit is warned about
 _DRIVES = 0.5  # share of the jackknife variance that makes one run the driver
@@ -210,7 +211,7 @@ def _crosses(exponent: float, moved: float, half_width: float | None) -> bool:
     return beyond or exponent * (exponent + moved) < 0.0
 
 
-def cell_means(problem: Problem) -> tuple[float, float | None, float | None] | None:
+def cell_means(problem: Problem) -> CellMeans | None:
     """Regress the fitted level of each batch size on log B, sizes weighted equally.
 
     Returns
@@ -250,7 +251,9 @@ def _level(data: CensoredData) -> float | None:
     return 0.5 * (low + high) if low <= high and np.isfinite([low, high]).all() else None
 
 
-def sensitivity(problem: Problem, every: Problem, found: Estimates) -> dict[str, float | None]:
+def sensitivity(
+    problem: Problem, every: Problem, found: Estimates, means: CellMeans | None
+) -> dict[str, float | None]:
     """Return the exponent under other choices (the last two are wrong answers, shown as such).
 
     Parameters
@@ -259,6 +262,8 @@ def sensitivity(problem: Problem, every: Problem, found: Estimates) -> dict[str,
         The headline's runs, and those with the floor-bound cells.
     found : Estimates
         The headline fit.
+    means : tuple or None
+        From `cell_means`.
     """
     data = problem.data
     out: dict[str, float | None] = {}
@@ -270,7 +275,6 @@ def sensitivity(problem: Problem, every: Problem, found: Estimates) -> dict[str,
     out["sigma_constant"] = exponent_of(problem.with_sigma(loglinear=False))
     if problem.can_loglinear():
         out["sigma_loglinear"] = exponent_of(problem.with_sigma(loglinear=True))
-    means = cell_means(problem)
     out["cell_means"] = None if means is None else means[0]
     if bool((data.left | data.right).any()):
         inside = data.exact | data.interval
