@@ -6,12 +6,14 @@ program's version other than twoclock's own.
 
 from __future__ import annotations
 
+import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import joblib
 import orjson
 import pandas as pd
 
@@ -32,6 +34,11 @@ _MARK = "# Written by `twoclock fit --out`"
 
 Progress = Callable[[int, int, str], None]
 Write = Callable[[Path], None]
+Group = dict[str, Write]
+"""Files that are written one after the other: all tables, or one figure in every format."""
+
+MOST_WORKERS = 4
+"""Processes that draw figures: each loads matplotlib, so that more would not be faster."""
 
 
 def write_report(
@@ -53,7 +60,7 @@ def write_report(
     formats : sequence of {"pdf", "svg", "png"}
         Formats of the figures; none: tables only.
     progress : callable, optional
-        Called as ``progress(done, total, text)`` before each file and once at the end.
+        Called as ``progress(done, total, text)`` after each group of files and once at the end.
 
     Returns
     -------
@@ -71,18 +78,19 @@ def write_report(
             msg = f"figure format {name!r} is not known; known: {', '.join(FORMATS)}"
             raise SettingsError(msg)
     out = Path(out)
-    plan = _plan(result, tuple(dict.fromkeys(formats)))
-    names = [SETTINGS_FILE, *plan]
+    groups = _plan(result, tuple(dict.fromkeys(formats)))
+    names = [SETTINGS_FILE, *(name for group in groups for name in group)]
     try:
         earlier = _earlier(out)
         _put(out / SETTINGS_FILE, partial(_settings, result, names))
         for name in earlier:
             if name not in names:
                 (out / name).unlink(missing_ok=True)
-        for done, (name, write) in enumerate(plan.items(), start=1):
+        done = 1
+        for written in _write_groups(out, groups):
             if progress is not None:
-                progress(done, len(names), name)
-            _put(out / name, write)
+                progress(done, len(names), written[0])
+            done += len(written)
     except OSError as err:
         msg = f"cannot write to {out}: {err.strerror or err}; give another --out folder"
         raise SettingsError(msg) from err
@@ -129,28 +137,47 @@ def _put(path: Path, write: Write) -> None:
         part.unlink(missing_ok=True)
 
 
-def _plan(result: TwoClocks, formats: Sequence[str]) -> dict[str, Write]:
-    """Return what to write by its name in the folder, in order; nothing is drawn yet."""
-    plan: dict[str, Write] = {"result.json": partial(_json, result)}
+def _write_groups(out: Path, groups: Sequence[Group]) -> Iterator[list[str]]:
+    """Write the groups and yield the names of each when it is done, figures on several cores."""
+    tables, figures = groups[0], groups[1:]
+    yield _put_all(out, tables)
+    workers = min(len(figures), os.cpu_count() or 1, MOST_WORKERS)
+    if workers < 2:
+        yield from (_put_all(out, group) for group in figures)
+        return
+    parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
+    yield from parallel(joblib.delayed(_put_all)(out, group) for group in figures)
+
+
+def _put_all(out: Path, group: Group) -> list[str]:
+    for name, write in group.items():
+        _put(out / name, write)
+    return list(group)
+
+
+def _plan(result: TwoClocks, formats: Sequence[str]) -> list[Group]:
+    """Return what to write by its name in the folder: the tables, then each figure; none drawn."""
+    tables: Group = {"result.json": partial(_json, result)}
     shown = display_tables(result)
     for name, frame in report_tables(result).items():
         title = name.replace("_", " ").capitalize()
-        plan[f"tables/{name}.csv"] = partial(_csv, frame)
-        plan[f"tables/{name}.parquet"] = partial(_parquet, frame)
-        plan[f"tables/{name}.md"] = partial(_text, partial(to_markdown, shown[name], title))
-        plan[f"tables/{name}.tex"] = partial(_text, partial(to_latex, shown[name], title))
-    if formats:
-        from twoclock.report.figures import report_figures
+        tables[f"tables/{name}.csv"] = partial(_csv, frame)
+        tables[f"tables/{name}.parquet"] = partial(_parquet, frame)
+        tables[f"tables/{name}.md"] = partial(_text, partial(to_markdown, shown[name], title))
+        tables[f"tables/{name}.tex"] = partial(_text, partial(to_latex, shown[name], title))
+    if not formats:
+        return [tables]
+    from twoclock.report.figures import report_figures
 
-        for name, draw in report_figures(result).items():
-            once = _Once(draw)
-            for suffix in formats:
-                plan[f"figures/{name}.{suffix}"] = partial(_figure, once, suffix == formats[-1])
-    return plan
+    groups = [tables]
+    for name, draw in report_figures(result).items():
+        once = _Once(draw)
+        groups.append({f"figures/{name}.{kind}": partial(_figure, once) for kind in formats})
+    return groups
 
 
 class _Once:
-    """A figure drawn at the first call and let go of with `forget`."""
+    """A figure drawn at the first call."""
 
     def __init__(self, draw: Callable[[], Figure]) -> None:
         self._draw = draw
@@ -164,17 +191,12 @@ class _Once:
             self._figure.set_layout_engine("none")
         return self._figure
 
-    def forget(self) -> None:
-        self._figure = None
 
-
-def _figure(once: _Once, last: bool, path: Path) -> None:
+def _figure(once: _Once, path: Path) -> None:
     from twoclock.plots.style import figure_style, save_figure
 
     with figure_style():
         save_figure(once(), path)
-    if last:
-        once.forget()
 
 
 def _csv(frame: pd.DataFrame, path: Path) -> None:
