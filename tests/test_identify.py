@@ -133,6 +133,19 @@ def test_meeting_intervals_thread_too():
     assert not has_maximum(data)
 
 
+def test_other_designs_are_classified_by_linear_programme():
+    """A plane needs events off one line in its plane; draws that lack them are OPEN."""
+    rng = np.random.default_rng(0)
+    plane = rng.integers(0, 2, (8, 2)).astype(float)
+    plane[:4] = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    y = rng.normal(size=8)
+    data = CensoredData(np.column_stack([np.ones(8), plane]), y, y, plane[:, 0])
+    weights = np.ones((3, 8))
+    weights[1] = plane[:, 0] == 0
+    weights[2, -1] = 3.0
+    assert classify(data, weights).code.tolist() == [IDENTIFIED, OPEN, IDENTIFIED]
+
+
 def test_rank_deficient_design_has_no_maximum():
     """A column that the runs do not vary in cannot be estimated."""
     data = CensoredData(np.ones((4, 2)), np.arange(4.0), np.arange(4.0), np.zeros(4))

@@ -3,8 +3,8 @@
 The bound is where the profile likelihood has fallen by ``N log(1 + t^2/(m - 1))`` below its
 supremum, with t the one-sided quantile on m - 1 degrees of freedom and m the events, all at one
 batch size: only they tell sigma. Simulated at 95 % (2 and 3 sizes, 2 to 8 seeds), given that the
-data separate, it covers 93 to 100 % whatever the chance of separation; the chi-square drop of 2.71
-covers 39 to 100 %.
+data separate, it covers 93 to 100 % whatever the chance of separation (8 to 96 %); the chi-square
+drop of 2.71 covers 37 to 100 %, least where separation is rare (``tests/benchmarks/coverage.py``).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from twoclock.bounds import current_status_bound, separation_bound
 from twoclock.cells import Selection
 from twoclock.estimate import Estimates, Problem
 from twoclock.fitsettings import FitSettings
-from twoclock.identify import DOWN, THREADED, UP
+from twoclock.identify import DOWN, IDENTIFIED, THREADED, UP
 from twoclock.intervals import Pair, profile_interval, profile_loglik, threshold
 from twoclock.notes import Note
 from twoclock.results import Bound, Exponent
@@ -76,6 +76,9 @@ def _by_code(
         return _set(problem, found, level)
     if code in (DOWN, UP):
         return _one_sided(problem, found, code, level)
+    if code == IDENTIFIED and bool((problem.data.exact | problem.data.interval).any()):
+        message = "a maximum exists but was not reached; please report these runs as a bug"
+        return "failed", None, [Note("failed", message)]
     return "not_identified", None, [_nothing(problem)]
 
 

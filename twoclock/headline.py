@@ -5,6 +5,22 @@
 - *percentile* of the seed bootstrap.
 - *profile* likelihood, t-calibrated (`twoclock.intervals.threshold`); it is the headline, by the
   name ``model``, where there is no replication or a deletion leaves no point.
+
+Coverage in per cent of the headline / percentile / profile at nominal 95, five sizes, 400
+simulations (``tests/benchmarks/coverage.py``):
+
+==============================================  ===========  ==========  =======
+design                                          headline     percentile  profile
+==============================================  ===========  ==========  =======
+2, 3, 5 equal seeds                             95, 95, 95   71, 85, 87  95
+3, 5 seeds, validated every max(B, 8192)        95, 96       85, 89      96
+3, 5 seeds, sd ratio 4 over B                   95, 95       83, 85      93
+3, 3, 3, 1, 1 seeds; 5, 1, 1, 1, 1 seeds        93, 96       64, 63      94, 96
+one seed everywhere (model)                     95           none        95
+3, 5 seeds, 35 % right-censored, ``auto``       96, 93       84, 85      92, 93
+5 seeds, censored, sd ratio 4, one sigma        76           69          80
+5 seeds, censored, sd ratio 4, ``auto``         92           85          92
+==============================================  ===========  ==========  =======
 """
 
 from __future__ import annotations

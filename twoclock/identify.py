@@ -59,12 +59,14 @@ class _Cells:
 
 
 def classify(data: CensoredData, weights: Floats) -> Classes:
-    """Classify every draw of a law that is a line in one regressor (design columns 1 and x).
+    """Classify every draw: in closed form for a line in one regressor, else by linear programme.
 
     Parameters
     ----------
     data : CensoredData
-        Runs with a design of two columns, the first all ones.
+        Runs. A design of two columns, the first all ones, is a line; for any other, draws without
+        a maximum are all OPEN, and every distinct set of runs costs a linear programme (about
+        2 ms).
     weights : ndarray, shape (draws, n)
         How often each run counts; only whether it is positive matters.
 
@@ -82,6 +84,8 @@ def classify(data: CensoredData, weights: Floats) -> Classes:
     >>> int(classify(data, np.ones((1, 3))).code[0]) == DOWN
     True
     """
+    if data.design.shape[1] != 2:
+        return _classify_any(data, weights)
     cells = _cells(data, weights)
     low, high, threaded = _threads(cells)
     down, up = _separates(cells)
@@ -98,6 +102,13 @@ def classify(data: CensoredData, weights: Floats) -> Classes:
     high[(code == UP)], low[(code == UP) & ~threaded] = np.inf, np.inf
     low[code == IDENTIFIED], high[code == IDENTIFIED] = np.nan, np.nan
     return Classes(code, low, high)
+
+
+def _classify_any(data: CensoredData, weights: Floats) -> Classes:
+    supports, member = np.unique(weights > 0, axis=0, return_inverse=True)
+    good = np.array([has_maximum(data.take(support)) for support in supports])[member.ravel()]
+    code = np.where(good, IDENTIFIED, OPEN).astype(np.int8)
+    return Classes(code, np.where(good, np.nan, -np.inf), np.where(good, np.nan, np.inf))
 
 
 def _cells(data: CensoredData, weights: Floats) -> _Cells:

@@ -79,7 +79,7 @@ class Exponent:
         Confidence level (0.95).
     method : str
         How the headline interval was made: ``"jackknife-t"``, ``"jackknife-t, pooled over cells"``,
-        ``"model"``, ``"degenerate"``.
+        ``"jackknife-t over seed numbers"``, ``"model"``, ``"degenerate"``.
     percentile, profile : tuple of float or None
         Seed-bootstrap percentile interval; t-calibrated profile-likelihood interval (an infinite
         end: not bounded on that side).
