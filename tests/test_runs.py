@@ -464,6 +464,14 @@ def test_a_copied_log_counts_once(tmp_path):
     assert "is a copy of" in note(runs, "duplicate_run").message
 
 
+def test_missing_facts_that_are_not_needed_are_told_once(tmp_path):
+    """No seed and no learning rate: usable, and one note for all runs each."""
+    files = {f"s{i}.csv": table((1, 0.1 * i)) for i in range(3)}
+    runs = read(tmp_path, files, batch_size=8)
+    assert note(runs, "missing_seed").runs == ("s0", "s1", "s2")
+    assert note(runs, "missing_lr").runs == ("s0", "s1", "s2")
+
+
 def test_two_sinks_of_one_run_are_one_run(tmp_path):
     """A console and a file log in one folder with the same rewards count once."""
     steps = range(1, 9)

@@ -137,3 +137,15 @@ def test_a_run_folder_is_one_run_and_its_neighbours_are_read_too(tmp_path):
     runs = read(tmp_path, {"b/metrics.csv": "step,val_acc\n0,.1\n1,.2\n"}, batch_size=8)
     assert runs.runs["run_id"].tolist() == ["a", "b"]
     assert reasons(runs) == {}
+
+
+def test_metrics_without_run_json_are_still_told_apart(tmp_path):
+    """A metrics.jsonl alone is read as rows; two metrics in it are ambiguous, never mixed."""
+    row = '{{"kind":"eval","rollout":{0},"responses":{1},"metric":"{2}","accuracy":{3}}}\n'
+    one = row.format(0, 0, "accuracy", 0.1) + row.format(1, 64, "accuracy", 0.2)
+    assert curve(read(tmp_path / "one", {"metrics.jsonl": one}, batch_size=64)) == [
+        (0, 0.1), (64, 0.2),
+    ]  # fmt: skip
+    two = row.format(1, 64, "easy", 0.9) + row.format(1, 64, "hard", 0.1)
+    with pytest.raises(NoUsableRuns, match="eval/easy, eval/hard"):
+        read(tmp_path / "two", {"metrics.jsonl": two}, batch_size=64)

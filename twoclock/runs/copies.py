@@ -198,6 +198,14 @@ def _agree(one: pd.DataFrame, two: pd.DataFrame, column: str) -> bool:
     return bool((both[f"{column}_x"] - both[f"{column}_y"]).abs().max() <= ROUNDING)
 
 
+def tell_missing_seeds(parts: list[Part], notes: list[Note]) -> None:
+    """Remark once on runs without a seed, which count as different seeds."""
+    without = sorted(part.run_id for part in parts if "seed" not in part.counted.run)
+    if len(without) > 1:
+        message = f"{len(without)} runs log no seed; each counts as a seed of its own"
+        notes.append(Note("missing_seed", message, runs=tuple(without)))
+
+
 def tell_mixed_units(parts: list[Part], notes: list[Note]) -> None:
     """Remark on a metric that is a percentage in some runs and a fraction in others."""
     scales: dict[str, dict[bool, list[str]]] = {}

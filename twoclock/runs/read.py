@@ -20,6 +20,7 @@ from twoclock.runs.copies import (
     drop_earlier_states,
     drop_twins,
     join_parts,
+    tell_missing_seeds,
     tell_mixed_units,
 )
 from twoclock.runs.counting import count_run
@@ -115,6 +116,7 @@ def read_runs(
     parts = _count_all(drop_earlier_states(logs, notes), refused)
     parts = drop_twins(join_parts(drop_copies(parts, notes), notes), notes)
     tell_mixed_units(parts, notes)
+    tell_missing_seeds(parts, notes)
     if not parts:
         raise _nothing(given, refused)
     return assemble(parts, notes, refused)

@@ -84,6 +84,9 @@ def unwrap(row: Mapping[str, Any]) -> Mapping[str, Any]:
     >>> unwrap({"step": 3, "data": {"loss": 0.1}})
     {'step': 3, 'loss': 0.1}
     """
+    if row.get("kind") == "eval" and "metric" in row and "accuracy" in row:
+        # a native row that lost its run.json: several metrics must not share one key
+        return {**row, f"eval/{row['metric']}": row["accuracy"], "accuracy": ""}
     for key in ENVELOPES:
         inner = row.get(key)
         if isinstance(inner, dict):

@@ -21,7 +21,7 @@ from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.cells import number
 from twoclock.sources.json_rows import iter_array, mapped_keys, parse
 from twoclock.sources.rows import Rows, RowStore
-from twoclock.sources.text import read_document
+from twoclock.sources.text import iter_lines, read_document
 
 _COLUMNS = {
     "step": ("step",),
@@ -122,7 +122,9 @@ def _sniff(head: Head) -> bool:
 
 TRL = Reader("trl", _sniff, read_trainer_state)
 
-_CONSOLE = re.compile(r"^\{'(?:loss|eval_loss|reward|num_tokens|train_runtime)': ?[^}\n]*\}", re.M)
+_CONSOLE = re.compile(r"\{'(?:loss|eval_loss|reward|num_tokens)': ?[^{}\n]*'epoch': ?[^{}\n]*\}")
+_SEARCHED = 8 << 20
+"""Bytes of a console log that are searched for its first row."""
 
 
 def _refuse_console(path: Path, options: ReadOptions) -> list[Log]:
@@ -132,12 +134,15 @@ def _refuse_console(path: Path, options: ReadOptions) -> list[Log]:
 
 
 def _sniff_console(head: Head) -> bool:
-    text = head.text.replace("\r", "\n")
-    return (
-        _CONSOLE.search(text) is not None
-        or "Starting GRPO training" in text
-        or ("s/it]" in text and "GRPO" in text and "step:" not in text)
-    )
+    """Look for a printed row, also behind a long start."""
+    left = _SEARCHED
+    for _, raw in iter_lines(head.path, []):
+        if b"'epoch'" in raw and _CONSOLE.search(raw.decode("utf-8", errors="replace")):
+            return True
+        left -= len(raw)
+        if left < 0:
+            break
+    return False
 
 
 TRL_CONSOLE = Reader("trl-console", _sniff_console, _refuse_console)
