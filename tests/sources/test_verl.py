@@ -302,6 +302,7 @@ def test_the_real_resumed_console():
     assert curve(runs)[-1] == (435 * 256, 0.867)
     assert len(runs.evals) == 34
     assert runs.steps["lr"].isna().all()
+    assert runs.steps["seconds"].isna().all()
     assert {"left_truncated", "not_grpo", "rounded_lr"} <= codes(runs)
 
 
@@ -327,3 +328,4 @@ def test_the_real_file_log():
     assert runs.steps["responses"].tolist() == [128, 256, 384]
     assert runs.runs["prompts_per_rollout"].tolist() == [16]
     assert runs.steps["reward"].iloc[0] == -0.265625
+    assert runs.steps["seconds"].round().tolist() == [116, 205, 291]

@@ -17,7 +17,7 @@ from twoclock.runs.generated import Counts, Logged
 from twoclock.runs.resuming import Course, Ticks
 from twoclock.runs.validation import Validation, to_unit
 from twoclock.sources.base import Log
-from twoclock.sources.columns import ACCURACY_N, matching
+from twoclock.sources.columns import ACCURACY_N, STEP_SECONDS, matching
 from twoclock.sources.rows import Floats, Values
 
 Bools = npt.NDArray[np.bool_]
@@ -123,6 +123,9 @@ def steps_frame(
     for name, (values, _) in spread.items():
         picked = values[rows]
         data[name] = np.where(np.isfinite(picked), picked, np.nan)
+    if "seconds" not in spread:
+        seconds = _wall_seconds(work, ticks, counts, trains)
+        data |= {} if seconds is None else {"seconds": seconds[rows]}
     names = np.full(len(rows), None, dtype=object)
     for at in np.flatnonzero(anything_bad[rows]):
         names[at] = ",".join(name for name, mask in bad.items() if mask[rows[at]])
@@ -152,6 +155,17 @@ def _optimizer_steps(work: Work, ticks: Ticks, counts: Counts) -> Floats | None:
     if steps is None:
         return None
     return np.asarray(counts.rollout * steps.value, dtype=np.float64)
+
+
+def _wall_seconds(work: Work, ticks: Ticks, counts: Counts, trains: Bools) -> Floats | None:
+    """Return the time since the start where every rollout from the first one logs its own."""
+    for key in matching(STEP_SECONDS, work.log.rows.values):
+        each = ticks.spread(work.log.rows.values[key].finite())[0]
+        rollouts = counts.rollout[trains]
+        whole = np.array_equal(rollouts, np.arange(1, len(rollouts) + 1))
+        if whole and work.log.step_counts == "rollout" and np.isfinite(each[trains]).all():
+            return np.asarray(np.cumsum(np.where(trains, each, 0.0)), dtype=np.float64)
+    return None
 
 
 def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) -> pd.DataFrame:

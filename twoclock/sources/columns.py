@@ -35,6 +35,9 @@ SAMPLED_PROMPTS = ("rollout/total_num_samples",)
 INVALID_SHARE = ("trajectory_filter/invalid_ratio",)
 """Share of the generated responses that is masked out of the training."""
 
+STEP_SECONDS = ("timing_s/step", "perf/time_per_step", "iter_time_s", "time/total")
+"""Wall time of one rollout with its update, which adds up to the time since the start."""
+
 STEP_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "optimizer_step": ("optimizer_step",),
     "responses_trained": ("responses_trained",),
@@ -178,7 +181,7 @@ _EXACT = frozenset(
     key
     for keys in (
         STEP_KEYS, RESPONSES_TOTAL, RESPONSES_EACH, GENERATED_BATCHES, SAMPLED_PROMPTS,
-        INVALID_SHARE, ACCURACY_N, RUN_NUMBERS, tuple(STEPS.names), ("timing_s/step",),
+        INVALID_SHARE, ACCURACY_N, RUN_NUMBERS, tuple(STEPS.names), STEP_SECONDS,
         (PLAIN_ACCURACY,), *STEP_COLUMNS.values(), *SCORES,
     )
     for key in keys
