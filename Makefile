@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install check format test smoke bench figures golden docs wheel all clean
+.PHONY: help demo install check format test smoke bench figures golden wheel all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,13 +46,10 @@ bench: install ## speed, as ratios measured in one run
 	$(BIN)/python -m tests.benchmarks
 
 golden: install ## redraw the reference images of tests/golden
-	$(BIN)/python -m tests.golden.redraw
+	$(BIN)/python -m tests.golden_figures
 
 figures: $(VENV)/base.stamp ## redraw the README's picture from the shipped sweeps
 	$(BIN)/python -m tests.readme_figure
-
-docs: install ## rewrite the generated parts of the README
-	$(BIN)/python -m tests.readme_docs
 
 wheel: $(BIN)/python ## build the wheel into dist/
 	$(PIP) build

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from twoclock.censored import CensoredData
+from twoclock.fit.censored import CensoredData
 
 TABLES = Path(__file__).resolve().parents[2] / "shared" / "tables"
 

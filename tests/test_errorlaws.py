@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from twoclock.errorlaws import ERROR_LAWS, Normal
+from twoclock.fit.errorlaws import ERROR_LAWS, Normal
 
 SCIPY = {"normal": stats.norm, "logistic": stats.logistic, "extreme_value": stats.gumbel_l}
 

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from tests.fit_tables import simulate, table
-from twoclock.bounds import separation_bound
-from twoclock.checks import leave_out
 from twoclock.errors import FitError, SettingsError, TableError
-from twoclock.estimate import Problem, estimate
 from twoclock.fit import FitSettings, fit_clock, point_exponent
-from twoclock.identify import DOWN
-from twoclock.intervals import jackknife
+from twoclock.fit.bounds import separation_bound
+from twoclock.fit.checks import leave_out
+from twoclock.fit.estimate import Problem, estimate
+from twoclock.fit.identify import DOWN
+from twoclock.fit.intervals import jackknife
+from twoclock.fit.resample import SeedWeights
 from twoclock.laws import LAWS
-from twoclock.resample import SeedWeights
 
 QUICK = FitSettings(draws=300, floor="warn")
 SIZES = (64, 256, 1024, 4096, 16384)

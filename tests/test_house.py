@@ -12,9 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "twoclock"
 LAYERS = (
     "errors", "schema", "log_schema", "notes", "runlog", "reading", "sources", "runs",
     "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "words",
-    "errorlaws", "censored", "likelihood", "newton", "identify", "resample", "fitsettings", "cells",
-    "estimate", "intervals", "checks", "headline", "bounds", "explain", "fit",
-    "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
+    "fit", "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
     "plots", "report", "trainer", "cli", "__main__",
 )  # fmt: skip
 """Later layers may import earlier ones, never the reverse."""

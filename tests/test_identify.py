@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fit_tables import line_data
-from twoclock.censored import CensoredData
-from twoclock.identify import (
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.identify import (
     DEGENERATE,
     DOWN,
     IDENTIFIED,
@@ -20,8 +20,8 @@ from twoclock.identify import (
     exponent_set,
     has_maximum,
 )
-from twoclock.likelihood import log_likelihood
-from twoclock.newton import solve
+from twoclock.fit.likelihood import log_likelihood
+from twoclock.fit.newton import solve
 
 INF = np.inf
 

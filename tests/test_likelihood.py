@@ -9,10 +9,10 @@ from lifelines import LogNormalAFTFitter
 from scipy.optimize import minimize
 
 from tests.fit_tables import line_data
-from twoclock.censored import CensoredData
-from twoclock.identify import IDENTIFIED, classify
-from twoclock.likelihood import log_likelihood
-from twoclock.newton import solve
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.identify import IDENTIFIED, classify
+from twoclock.fit.likelihood import log_likelihood
+from twoclock.fit.newton import solve
 
 LAWS = ["normal", "logistic", "extreme_value"]
 

@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from tests.fit_tables import TABLES, gsm8k, needs_tables
-from twoclock.censored import CensoredData
-from twoclock.estimate import Problem, estimate, model_covariance
 from twoclock.fit import FitSettings, fit_clock
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.estimate import Problem, estimate, model_covariance
+from twoclock.fit.likelihood import log_likelihood
+from twoclock.fit.newton import solve
 from twoclock.laws import LAWS
-from twoclock.likelihood import log_likelihood
-from twoclock.newton import solve
 
 pytestmark = needs_tables
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from twoclock.errors import FitError
-from twoclock.resample import SeedWeights, deletions
+from twoclock.fit.resample import SeedWeights, deletions
 
 
 def runs(counts: dict[int, int]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ import pandas as pd
 from twoclock.clocks import Tables, Workbench, eligible_runs, failure_fit, learning_fit
 from twoclock.compare import equivalence
 from twoclock.contrasts import differences, rises, windows
+from twoclock.fit.resample import SeedWeights
 from twoclock.lr_rule import with_base_lr
 from twoclock.notes import Note
 from twoclock.observe import Observed, check_kept, observe
 from twoclock.published import published
-from twoclock.resample import SeedWeights
 from twoclock.results import ClockFit, TwoClocks
 from twoclock.runs import Runs
 from twoclock.select import select_rows
@@ -220,8 +221,6 @@ def _result(
     notes: Sequence[Note],
     read: _Read,
 ) -> TwoClocks:
-    from twoclock import __version__
-
     learning, failure = fits
     by_stratum = {repr(dict(bench.stratum.values)): bench for bench in benches}
 
@@ -232,7 +231,7 @@ def _result(
 
     rise, rise_notes = rises(learning, refit, level=settings.level)
     return TwoClocks(
-        version=__version__,
+        version=version("twoclock"),
         settings={
             **read.given,
             "analysis": settings.to_dict(),

@@ -19,9 +19,9 @@ from twoclock.events.find import find_failures
 from twoclock.events.grid import coarse_cells, common_grid
 from twoclock.events.sensitivity import definition_sensitivity, fit_rows, sensitivity_note
 from twoclock.fit import fit_clock, point_exponent
+from twoclock.fit.resample import SeedWeights
 from twoclock.laws import LAWS
 from twoclock.notes import Note
-from twoclock.resample import SeedWeights
 from twoclock.results import ClockFit
 from twoclock.settings import Settings
 from twoclock.strata import Stratum

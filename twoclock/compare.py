@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from twoclock.errors import FitError
-from twoclock.intervals import jackknife
+from twoclock.fit.intervals import jackknife
 from twoclock.results import (
     ClockFit,
     Difference,

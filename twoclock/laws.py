@@ -1,7 +1,7 @@
 """Laws of responses against batch size: names, units, design and closed forms.
 
 A law says what the median of ``log R`` is as a function of the rollout batch size B. It does not
-know about censoring (`twoclock.likelihood`) or about seeds (`twoclock.resample`).
+know about censoring (`twoclock.fit.likelihood`) or about seeds (`twoclock.fit.resample`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 from twoclock.errors import SettingsError
 from twoclock.events.failure import Failure
 from twoclock.events.target import CROSSINGS
-from twoclock.fitsettings import FitSettings
+from twoclock.fit.settings import FitSettings
 from twoclock.laws import LAWS
 
 

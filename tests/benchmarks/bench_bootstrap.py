@@ -17,9 +17,9 @@ from lifelines import LogNormalAFTFitter
 from scipy.special import log_ndtr
 
 from tests.fit_tables import simulate
-from twoclock.estimate import Problem, estimate
+from twoclock.fit.estimate import Problem, estimate
+from twoclock.fit.resample import SeedWeights
 from twoclock.laws import LAWS
-from twoclock.resample import SeedWeights
 
 DRAWS, SIZES, SEEDS, LOOP = 10_000, (64, 256, 1024, 4096, 16384), 15, 20
 

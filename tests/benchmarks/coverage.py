@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.fit_tables import table
-from twoclock.bounds import separation_bound
-from twoclock.estimate import Problem, choose_sigma
-from twoclock.fitsettings import FitSettings
-from twoclock.headline import headline
-from twoclock.identify import DOWN
+from twoclock.fit.bounds import separation_bound
+from twoclock.fit.estimate import Problem, choose_sigma
+from twoclock.fit.headline import headline
+from twoclock.fit.identify import DOWN
+from twoclock.fit.resample import SeedWeights
+from twoclock.fit.settings import FitSettings
 from twoclock.laws import LAWS
-from twoclock.resample import SeedWeights
 
 SIZES = (64, 256, 1024, 4096, 16384)
 TRUTH, DRAWS = 0.3, 1000

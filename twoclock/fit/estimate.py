@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from twoclock.censored import CensoredData
-from twoclock.identify import DEGENERATE, IDENTIFIED, Classes, classify
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.identify import DEGENERATE, IDENTIFIED, Classes, classify
+from twoclock.fit.likelihood import log_likelihood
+from twoclock.fit.newton import BatchFit, solve
 from twoclock.laws import PowerLaw
-from twoclock.likelihood import log_likelihood
-from twoclock.newton import BatchFit, solve
 
 Floats = NDArray[np.float64]
 

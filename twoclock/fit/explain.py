@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from twoclock.bounds import current_status_bound, separation_bound
-from twoclock.cells import Selection
-from twoclock.estimate import Estimates, Problem
-from twoclock.fitsettings import FitSettings
-from twoclock.identify import DOWN, IDENTIFIED, THREADED, UP
-from twoclock.intervals import Pair, profile_interval, profile_loglik, threshold
+from twoclock.fit.bounds import current_status_bound, separation_bound
+from twoclock.fit.cells import Selection
+from twoclock.fit.estimate import Estimates, Problem
+from twoclock.fit.identify import DOWN, IDENTIFIED, THREADED, UP
+from twoclock.fit.intervals import Pair, profile_interval, profile_loglik, threshold
+from twoclock.fit.settings import FitSettings
 from twoclock.notes import Note
 from twoclock.results import Bound, Exponent
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from twoclock.cells import Selection, select
-from twoclock.checks import (
+from twoclock.fit.cells import Selection, select
+from twoclock.fit.checks import (
     CellMeans,
     cell_means,
     driver_notes,
@@ -24,16 +24,14 @@ from twoclock.checks import (
     leave_out,
     sensitivity,
 )
-from twoclock.estimate import Estimates, Problem, aicc, choose_sigma
-from twoclock.explain import Unidentified, explain, unbounded
-from twoclock.fitsettings import FitSettings
-from twoclock.headline import Headline, headline
+from twoclock.fit.estimate import Estimates, Problem, aicc, choose_sigma
+from twoclock.fit.explain import Unidentified, explain, unbounded
+from twoclock.fit.headline import Headline, headline
+from twoclock.fit.resample import SeedWeights
+from twoclock.fit.settings import FitSettings
 from twoclock.laws import LAWS, PowerLaw
 from twoclock.notes import Note
-from twoclock.resample import SeedWeights
 from twoclock.results import ClockFit
-
-__all__ = ["FitSettings", "fit_clock", "point_exponent"]
 
 Progress = Callable[[int, int], None]
 
@@ -54,7 +52,7 @@ def fit_clock(
     """Fit ``log R = a + alpha (log B - mean log B) + sigma e`` to the events of one clock.
 
     Every run adds its density (exact), its interval probability or its tail; seeds are the
-    replication (see `twoclock.headline` for the intervals).
+    replication (see `twoclock.fit.headline` for the intervals).
 
     Parameters
     ----------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twoclock.errorlaws import ERROR_LAWS
 from twoclock.errors import SettingsError
-from twoclock.resample import RESAMPLING
+from twoclock.fit.errorlaws import ERROR_LAWS
+from twoclock.fit.resample import RESAMPLING
 
 SIGMA = ("auto", "constant", "loglinear")
 FLOOR = ("exclude", "warn")

@@ -1,11 +1,11 @@
 """Censored log-linear likelihood: each run adds its density, its interval probability or its tail.
 
 The model is ``log R = X beta + sigma_i e`` with ``log sigma_i = s + delta * x_i`` (delta = 0 when
-sigma is constant) and e from `twoclock.errorlaws`. Inside, it is written in
+sigma is constant) and e from `twoclock.fit.errorlaws`. Inside, it is written in
 ``theta = exp(-s)`` and ``gamma = theta * beta``: the standardised residual
 ``z_i = exp(-delta x_i) (theta y_i - gamma . X_i)`` is then linear in (gamma, theta), and for a
 log-concave error law the log-likelihood is concave in them (Burridge 1981, JRSS B 43, 41-45; Pratt
-1981, JASA 76, 103-106). This module evaluates; `twoclock.newton` maximises.
+1981, JASA 76, 103-106). This module evaluates; `twoclock.fit.newton` maximises.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twoclock.censored import Block, CensoredData, blocks_of
-from twoclock.errorlaws import ERROR_LAWS, ErrorLaw
+from twoclock.fit.censored import Block, CensoredData, blocks_of
+from twoclock.fit.errorlaws import ERROR_LAWS, ErrorLaw
 
 Floats = NDArray[np.float64]
 

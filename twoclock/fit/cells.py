@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from twoclock.errors import FitError
-from twoclock.fitsettings import FitSettings
+from twoclock.fit.settings import FitSettings
 from twoclock.notes import Note
 from twoclock.results import Cell
 from twoclock.schema import check_columns

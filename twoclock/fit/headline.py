@@ -3,8 +3,8 @@
 - *jackknife-t* (the headline): runs deleted one at a time, t on N - 2 degrees of freedom. With
   ``resample='seeds'`` seed numbers are deleted, t on seeds - 1.
 - *percentile* of the seed bootstrap.
-- *profile* likelihood, t-calibrated (`twoclock.intervals.threshold`); it is the headline, by the
-  name ``model``, where there is no replication or a deletion leaves no point.
+- *profile* likelihood, t-calibrated (`twoclock.fit.intervals.threshold`); it is the headline, by
+  the name ``model``, where there is no replication or a deletion leaves no point.
 
 Coverage in per cent of the headline / percentile / profile at nominal 95, five sizes, 400
 simulations (``tests/benchmarks/coverage.py``):
@@ -31,13 +31,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from twoclock.checks import leave_out
-from twoclock.estimate import Estimates, Problem, estimate, model_covariance
-from twoclock.fitsettings import FitSettings
-from twoclock.identify import IDENTIFIED
-from twoclock.intervals import Jackknife, Pair, jackknife, percentile, profile_interval, threshold
+from twoclock.fit.checks import leave_out
+from twoclock.fit.estimate import Estimates, Problem, estimate, model_covariance
+from twoclock.fit.identify import IDENTIFIED
+from twoclock.fit.intervals import (
+    Jackknife,
+    Pair,
+    jackknife,
+    percentile,
+    profile_interval,
+    threshold,
+)
+from twoclock.fit.resample import SeedWeights
+from twoclock.fit.settings import FitSettings
 from twoclock.notes import Note
-from twoclock.resample import SeedWeights
 from twoclock.results import Exponent, Influence
 
 Floats = NDArray[np.float64]

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from twoclock.censored import CensoredData
-from twoclock.estimate import Estimates, Problem
-from twoclock.identify import DOWN, has_maximum
-from twoclock.intervals import edge, profile_loglik, threshold
-from twoclock.newton import ON_LINE, solve
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.estimate import Estimates, Problem
+from twoclock.fit.identify import DOWN, has_maximum
+from twoclock.fit.intervals import edge, profile_loglik, threshold
+from twoclock.fit.newton import ON_LINE, solve
 
 Mask = NDArray[np.bool_]
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from twoclock.censored import CensoredData
-from twoclock.estimate import Estimates, Problem, estimate, exponent_of
-from twoclock.identify import has_maximum
-from twoclock.newton import ON_LINE, solve
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.estimate import Estimates, Problem, estimate, exponent_of
+from twoclock.fit.identify import has_maximum
+from twoclock.fit.newton import ON_LINE, solve
+from twoclock.fit.resample import deletions
 from twoclock.notes import Note
-from twoclock.resample import deletions
 from twoclock.results import Influence, LackOfFit
 
 Floats = NDArray[np.float64]

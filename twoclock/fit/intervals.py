@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
-from twoclock.censored import CensoredData
-from twoclock.identify import Classes
-from twoclock.newton import solve
+from twoclock.fit.censored import CensoredData
+from twoclock.fit.identify import Classes
+from twoclock.fit.newton import solve
 
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]

@@ -2,7 +2,7 @@
 
 Every method returns values and derivatives with respect to its standardised arguments, elementwise.
 All three laws have log-concave densities, on which the solver's convergence rests
-(`twoclock.newton`). Nothing here knows about runs, designs or weights.
+(`twoclock.fit.newton`). Nothing here knows about runs, designs or weights.
 """
 
 from __future__ import annotations

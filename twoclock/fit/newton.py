@@ -2,8 +2,8 @@
 
 One row of the weight matrix is one fit (a bootstrap draw, a deleted run, the data themselves). In
 (gamma, theta) the problem is concave, so Newton with step halving converges from anywhere whenever
-a maximum exists; whether it exists is decided beforehand by `twoclock.identify`, never guessed from
-a step count. With log sigma linear in log B the Hessian is made definite first.
+a maximum exists; whether it exists is decided beforehand by `twoclock.fit.identify`, never guessed
+from a step count. With log sigma linear in log B the Hessian is made definite first.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twoclock.censored import Block, CensoredData, blocks_of
-from twoclock.errorlaws import ERROR_LAWS, ErrorLaw
-from twoclock.likelihood import Sums, evaluate, inner_parameters
+from twoclock.fit.censored import Block, CensoredData, blocks_of
+from twoclock.fit.errorlaws import ERROR_LAWS, ErrorLaw
+from twoclock.fit.likelihood import Sums, evaluate, inner_parameters
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -78,7 +78,7 @@ def solve(
         The runs.
     weights : ndarray, shape (draws, n)
         How often each run counts in each draw; draws whose maximum does not exist must have been
-        taken out (`twoclock.identify.classify`).
+        taken out (`twoclock.fit.identify.classify`).
     loglinear : bool
         Let log sigma be linear in centred log B.
     error : {"normal", "logistic", "extreme_value"}
