@@ -1,11 +1,11 @@
 """Whether the likelihood has a maximum, told by the intervals before any Newton step.
 
 The log-likelihood is concave in (gamma, theta) (`twoclock.fit.likelihood`), so a finite maximum
-fails to exist exactly when it does not fall along some direction. Two kinds matter. *Threaded*: one line
-passes through every interval, sigma goes to 0, all such lines are as good: the exponent is a set.
-*Separated*: early and late runs are split by B so cleanly that the exponent goes to plus or minus
-infinity: a one-sided bound (`twoclock.fit.intervals.separation_bound`). Lines in one regressor are
-checked in closed form for all draws at once; any design by linear programme.
+fails to exist exactly when it does not fall along some direction. Two kinds matter. *Threaded*:
+one line passes through every interval, sigma goes to 0, all such lines are as good: the exponent
+is a set. *Separated*: early and late runs are split by B so cleanly that the exponent goes to
+plus or minus infinity: a one-sided bound (`twoclock.fit.intervals.separation_bound`). Lines in
+one regressor are checked in closed form for all draws at once; any design by linear programme.
 (Silvapulle and Burridge 1986, JRSS B 48, 100-106, give the conditions for grouped data.)
 """
 
