@@ -173,6 +173,9 @@ def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...]
     (('base lr 1e-5', 'base lr 1e-4'), 'task sort, group size 8')
     >>> stratum_labels([a])[0]
     ('base lr 1e-5',)
+    >>> b = {**a, "base_lr": 1e-04, "group_size": 4}
+    >>> stratum_labels([a, a, b])[0]
+    ('base lr 1e-5', 'base lr 1e-5', 'base lr 1e-4')
     """
     names = _columns(strata)
     differing = _differing(strata)
@@ -225,10 +228,11 @@ def _telling(strata: Sequence[Mapping[str, Any]]) -> list[str]:
     differing = _differing(strata)
     first = [name for name in ("task", "base_lr") if name in differing]
     others = [name for name in differing if name not in first]
+    distinct = len({str([s.get(n) for n in differing]) for s in strata})
     for count in range(len(others) + 1):
         for more in itertools.combinations(others, count):
             chosen = [*first, *more]
-            if len({str([s.get(n) for n in chosen]) for s in strata}) == len(strata):
+            if len({str([s.get(n) for n in chosen]) for s in strata}) == distinct:
                 return chosen
     return differing
 

@@ -6,6 +6,7 @@ Builds rich renderables; only the command line prints them.
 from __future__ import annotations
 
 import io
+import textwrap
 
 from rich.console import Console, Group
 from rich.padding import Padding
@@ -18,8 +19,11 @@ from twoclock.report.parts import MOST, Lines, bullet, heading, more
 from twoclock.report.verdict_text import between, independence, rise, windows
 from twoclock.results import TwoClocks
 
-ALIKE = 2
-"""Warnings of one code shown in full; the rest are counted."""
+INFORMATION = ("cell_means",)
+"""Notes that add a figure and doubt nothing: in the tables and in `--json`, not on the screen."""
+
+LONGEST = 150
+"""Characters of a warning on the screen; the whole of it is in `--json` and in the tables."""
 
 
 def render(result: TwoClocks) -> Group:
@@ -65,24 +69,23 @@ def _head(result: TwoClocks, names: Names) -> Text:
 
 
 def _warnings(result: TwoClocks, names: Names) -> Lines:
-    """Return the warnings by code, the first few of each in full."""
-    every = all_notes(result, names)
+    """Return one line of warning per code: the first in short, and how many more there are."""
+    every = [note for note in all_notes(result, names) if note.code not in INFORMATION]
     if not every:
         return []
-    lines: Lines = [heading(f"Warnings ({len(every):,})")]
+    lines: Lines = [heading(f"Warnings ({len(every):,}; `--json` and `--out` have each in full)")]
     for code in dict.fromkeys(note.code for note in every):
         group = [note for note in every if note.code == code]
-        for note in group[:ALIKE]:
-            text = Text(f"{code}: ", style="yellow")
-            lines.append(bullet(text.append(_note(note), style="default")))
-        lines += more(len(group), f"`--json` lists every {code}", ALIKE)
+        text = Text(f"{code}: ", style="yellow")
+        rest = f" (+{len(group) - 1} more)" if len(group) > 1 else ""
+        lines.append(bullet(text.append(_note(group[0]) + rest, style="default")))
     return lines
 
 
 def _note(note: Note) -> str:
     where = f"{note.where}: " if note.where else ""
     times = f" ({note.count:,} times)" if note.count > 1 else ""
-    return f"{where}{note.message}{times}"
+    return textwrap.shorten(f"{where}{note.message}", LONGEST, placeholder=" ...") + times
 
 
 def _refused(result: TwoClocks, _names: Names) -> Lines:
