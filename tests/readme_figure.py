@@ -1,28 +1,25 @@
-"""Redraw the README's picture from the shipped sweeps: ``make figures``."""
+"""Redraw the README's pictures from the shipped sweeps: ``make figures``."""
 
 from pathlib import Path
 
 from twoclock.job import Job, run
 from twoclock.plots import figure_style, new_figure, plot_clock, save_figure
+from twoclock.plots.clock import clock_size
 
 ROOT = Path(__file__).parent.parent
-PICTURE = ROOT / ".readme" / "two-clocks.png"
+PICTURES = ROOT / ".readme"
 
 
-def draw(path):
-    """Draw the learning clock of the learning sweep beside the failure clock."""
-    learning = run(Job((str(ROOT / "data" / "learning"),))).learning
-    failure = run(Job((str(ROOT / "data" / "failure"),))).failure
-    with figure_style():
-        figure = new_figure(7.0, 3.1)
-        left, right = figure.subplots(1, 2)
-        plot_clock(learning, left)
-        plot_clock(failure, right)
-        left.set_title("Learning clock", loc="left", weight="bold")
-        right.set_title("Failure clock (no clipping)", loc="left", weight="bold")
-        path.parent.mkdir(exist_ok=True)
-        save_figure(figure, path)
+def draw(folder):
+    """Draw the learning clock of the learning sweep and the failure clock of the failure sweep."""
+    folder.mkdir(exist_ok=True)
+    for name in ("learning", "failure"):
+        fits = getattr(run(Job((str(ROOT / "data" / name),))), name)
+        with figure_style():
+            figure = new_figure(*clock_size(fits))
+            plot_clock(fits, figure.subplots())
+            save_figure(figure, folder / f"{name}.png")
 
 
 if __name__ == "__main__":
-    draw(PICTURE)
+    draw(PICTURES)
