@@ -1,0 +1,188 @@
+"""The parts of a `ClockFit`: exponent, bound, cells, lack of fit, influence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twoclock.results.numbers import Pair, number, pair, plain
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """An estimated exponent with its intervals.
+
+    Parameters
+    ----------
+    estimate : float
+        Maximum-likelihood alpha of ``R = c * B**alpha``.
+    se : float or None
+        Standard error of the headline method; None when none exists.
+    lower, upper : float or None
+        Headline interval at `level`.
+    level : float
+        Confidence level (0.95).
+    method : str
+        How the headline interval was made: ``"jackknife-t"``, ``"jackknife-t, pooled over cells"``,
+        ``"jackknife-t over seed numbers"``, ``"model"``, ``"degenerate"``.
+    percentile, profile : tuple of float or None
+        Seed-bootstrap percentile interval; t-calibrated profile-likelihood interval (an infinite
+        end: not bounded on that side).
+    df : float or None
+        Degrees of freedom of the t quantile.
+    model_se : float or None
+        Standard error from the observed information (no small-sample factor).
+    """
+
+    estimate: float
+    se: float | None
+    lower: float | None
+    upper: float | None
+    level: float
+    method: str
+    percentile: Pair | None = None
+    profile: Pair | None = None
+    df: float | None = None
+    model_se: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "estimate": number(self.estimate),
+            "se": number(self.se),
+            "lower": number(self.lower),
+            "upper": number(self.upper),
+            "level": self.level,
+            "method": self.method,
+            "percentile": pair(self.percentile),
+            "profile": pair(self.profile),
+            "model_se": number(self.model_se),
+            "df": number(self.df),
+        }
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the data say when they do not give a point: one-sided, or a set of exponents.
+
+    Parameters
+    ----------
+    side : {"upper", "lower", "both"}
+        ``upper``: alpha <= value; ``lower``: alpha >= value; ``both``: alpha in [lower, upper].
+    value : float or None
+        The one-sided bound.
+    lower, upper : float or None
+        The set, for ``both``.
+    level : float
+        Confidence level of a one-sided bound (a set from intervals alone is exact: 1.0).
+    """
+
+    side: str
+    value: float | None
+    lower: float | None
+    upper: float | None
+    level: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "side": self.side,
+            "value": number(self.value),
+            "lower": number(self.lower),
+            "upper": number(self.upper),
+            "level": self.level,
+        }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one batch size in a fit.
+
+    Parameters
+    ----------
+    batch_size : int
+        B in responses.
+    n_runs, n_exact, n_interval, n_left, n_right : int
+        Runs, by censoring kind.
+    rollouts_to_event : float or None
+        Median of upper/B over the runs with an event; None when none has one.
+    flags : tuple of str
+        ``floor_bound``, ``single_seed``, ``no_event``, ``coarse_validation``, ``few_validations``.
+    in_headline : bool
+        False when the headline exponent leaves this cell out.
+    """
+
+    batch_size: int
+    n_runs: int
+    n_exact: int
+    n_interval: int
+    n_left: int
+    n_right: int
+    rollouts_to_event: float | None
+    flags: tuple[str, ...] = ()
+    in_headline: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "batch_size": self.batch_size,
+            "n_runs": self.n_runs,
+            "rollouts_to_event": number(self.rollouts_to_event),
+            "flags": list(self.flags),
+            "n_exact": self.n_exact,
+            "n_interval": self.n_interval,
+            "n_left": self.n_left,
+            "n_right": self.n_right,
+            "in_headline": self.in_headline,
+        }
+
+
+@dataclass(frozen=True)
+class LackOfFit:
+    """Replicate lack-of-fit test of the law against free cell means.
+
+    Parameters
+    ----------
+    statistic : float
+        F statistic (or the likelihood-ratio one divided by df1).
+    df1, df2 : float
+        Degrees of freedom.
+    p : float
+        p-value.
+    """
+
+    statistic: float
+    df1: float
+    df2: float
+    p: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "statistic": number(self.statistic),
+            "df1": number(self.df1),
+            "df2": number(self.df2),
+            "p": number(self.p),
+        }
+
+
+@dataclass(frozen=True)
+class Influence:
+    """The exponent without one run or one batch size.
+
+    Parameters
+    ----------
+    drop : dict
+        ``{"run_id": id}`` or ``{"batch_size": B}``.
+    exponent : float or None
+        Refitted exponent; None when not identified without it.
+    """
+
+    drop: Mapping[str, Any]
+    exponent: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        drop = {key: plain(value) for key, value in self.drop.items()}
+        return {"drop": drop, "exponent": number(self.exponent)}
