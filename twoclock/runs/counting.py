@@ -18,7 +18,7 @@ from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.facts import HELPERS, Facts, clip_activity, derive, gather
-from twoclock.runs.frames import Work, column_values, evals_frame, steps_frame
+from twoclock.runs.frames import Seen, Work, column_values, evals_frame, look, steps_frame
 from twoclock.runs.generated import count_generated, logged_counts
 from twoclock.runs.resuming import Ticks
 from twoclock.runs.schedule import describe_lr
@@ -27,9 +27,6 @@ from twoclock.runs.validation import choose
 from twoclock.sources.base import Fact, Log
 from twoclock.sources.columns import STEP_COLUMNS
 from twoclock.sources.rows import Floats
-
-Spread = Mapping[str, tuple[Floats, npt.NDArray[np.int32]]]
-"""Each training column by group: its values, and how often each was logged."""
 
 OPTIMIZER_STEPS = ("trl", "unsloth")
 """Frameworks whose steps are optimizer steps, also in exports of other formats."""
@@ -170,23 +167,21 @@ def _remedy(log: Log) -> str:
 def _tables(work: Work) -> Counted:
     log, facts, options, notes = work.log, work.facts, work.options, work.notes
     ticks = Ticks.of(work.course, _rollouts_of(work), log.rows.count)
-    spread = {name: ticks.spread(v, options.duplicates) for name, v in work.columns.items()}
-    trains = np.zeros(len(ticks.tick), dtype=bool)
-    for _, times in spread.values():
-        trains |= times > 0
-    trains &= ~_blank_rows(work, ticks, spread)
+    seen = look(work, ticks)
+    trains = seen.logged & ~_blank_rows(work, ticks)
     validated = work.validations[0].values if work.validations else None
     counts = count_generated(work.logged, log, ticks, facts, trains, validated)
     if len(counts.generated) and counts.generated[-1] > MAX_RESPONSES:
         msg = f"{counts.generated[-1]:.3g} responses cannot be; look at the step and batch size"
         raise SourceError(msg, where=work.where)
-    notes += [*_repeats(work, spread), *counts.notes, *_left_truncated(ticks.tick, work.where)]
-    lr = spread["lr"][0] if "lr" in spread else np.full(len(ticks.tick), np.nan)
+    notes += [*_repeats(work, seen), *counts.notes, *_left_truncated(ticks.tick, work.where)]
+    lr = ticks.spread(work.columns["lr"], options.duplicates)[0] if "lr" in work.columns else None
     notes += describe_lr(facts, lr, counts.generated, work.where)
+    del lr
     assumed = "assumed_steps_per_rollout" in {note.code for note in notes}
     synchronous = None if assumed else log.synchronous
     facts["clip_active"] = clip_activity(facts, synchronous=synchronous)
-    steps = steps_frame(work, ticks, counts, spread, trains)
+    steps = steps_frame(work, ticks, counts, trains, seen.bad)
     evals = [evals_frame(work, ticks, counts, series) for series in work.validations]
     shown = {name: fact for name, fact in facts.items() if name not in HELPERS}
     run = {name: fact.value for name, fact in shown.items()}
@@ -196,22 +191,22 @@ def _tables(work: Work) -> Counted:
     return Counted(run, steps, joined, tuple(notes))
 
 
-def _blank_rows(work: Work, ticks: Ticks, spread: Spread) -> npt.NDArray[np.bool_]:
+def _blank_rows(work: Work, ticks: Ticks) -> npt.NDArray[np.bool_]:
     """Return the groups whose training values are all null only because every key is always there.
 
     Exports of whole tables write null for what was not logged. Such a log has null validations on
     most of its rows; a row without any training value is then no training row.
     """
     blank = np.zeros(len(ticks.tick), dtype=bool)
-    if not work.validations or not spread:
+    if not work.validations or not work.columns:
         return blank
     values = work.validations[0].values
     if 2 * int((~np.isfinite(values.value)).sum()) < work.log.rows.count:
         return blank
     validated = np.isfinite(ticks.spread(values)[0])
     trained = np.zeros(len(ticks.tick), dtype=bool)
-    for column, _ in spread.values():
-        trained |= np.isfinite(column)
+    for column in work.columns.values():
+        trained |= np.isfinite(ticks.spread(column, work.options.duplicates)[0])
     return validated & ~trained
 
 
@@ -238,20 +233,22 @@ def _ceil(values: Floats) -> Floats:
     return np.asarray(np.ceil(values - 1e-9), dtype=np.float64)
 
 
-def _repeats(work: Work, spread: Spread) -> list[Note]:
+def _repeats(work: Work, seen: Seen) -> list[Note]:
     """Remark on steps that were logged several times with the same keys."""
-    most = max((times.max(initial=0) for _, times in spread.values()), default=0)
-    if most < 2 or work.log.step_counts != "rollout":
+    if seen.most < 2 or work.log.step_counts != "rollout":
         return []
-    number = max(int((times > 1).sum()) for _, times in spread.values())
     how = "the mean counts" if work.options.duplicates == "mean" else "the last value counts"
-    message = f"{number} steps are logged up to {most:.0f} times; {how} (--duplicates last|mean)"
-    return [Note("repeated_steps", message, where=work.where, count=number)]
+    message = (
+        f"{seen.repeated} steps are logged up to {seen.most} times; {how} (--duplicates last|mean)"
+    )
+    return [Note("repeated_steps", message, where=work.where, count=seen.repeated)]
 
 
 def _left_truncated(tick: Floats, where: str) -> list[Note]:
+    if not len(tick) or tick[0] <= 1:
+        return []
     spacing = float(np.median(np.diff(tick))) if len(tick) > 1 else 1.0
-    if not len(tick) or tick[0] <= max(1.0, 1.5 * spacing):
+    if tick[0] <= 1.5 * spacing:
         return []
     message = f"the log begins at step {tick[0]:g}; responses count from the start of the run"
     return [Note("left_truncated", message, where=where)]

@@ -83,10 +83,45 @@ def column_values(
     return values if factor is None else Values(values.at, values.value * factor)
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What the training columns say of the groups, without their values.
+
+    Parameters
+    ----------
+    logged : array of bool, shape (g,)
+        Groups with a training row.
+    bad : mapping of str to array of bool, shape (g,)
+        Non-finite values, of the columns that have any.
+    most, repeated : int
+        How often a column was logged at most in one group, and in how many groups more than once.
+    """
+
+    logged: Bools
+    bad: Mapping[str, Bools]
+    most: int = 0
+    repeated: int = 0
+
+
+def look(work: Work, ticks: Ticks) -> Seen:
+    """Look through the training columns one by one: a long log has no room for all at once."""
+    logged = np.zeros(len(ticks.tick), dtype=bool)
+    bad: dict[str, Bools] = {}
+    most = repeated = 0
+    for name, column in work.columns.items():
+        values, times = ticks.spread(column, work.options.duplicates)
+        logged |= times > 0
+        most = max(most, int(times.max(initial=0)))
+        repeated = max(repeated, int((times > 1).sum()))
+        mask = (times > 0) & ~np.isfinite(values)
+        if name not in _COUNTERS and mask.any():
+            bad[name] = mask
+    return Seen(logged, bad, most, repeated)
+
+
 def steps_frame(
-    work: Work, ticks: Ticks, counts: Counts,
-    spread: Mapping[str, tuple[Floats, npt.NDArray[Any]]], trains: Bools,
-) -> pd.DataFrame:  # fmt: skip
+    work: Work, ticks: Ticks, counts: Counts, trains: Bools, bad: Mapping[str, Bools]
+) -> pd.DataFrame:
     """Return the `steps` rows, one for each group of rows with a training row.
 
     Parameters
@@ -97,64 +132,63 @@ def steps_frame(
         Its rows by rollout, g groups.
     counts : Counts
         Responses at each group.
-    spread : mapping of str to (values, times logged)
-        Each training column by group, shape (g,).
     trains : array of bool, shape (g,)
         Groups with a training row.
+    bad : mapping of str to array of bool, shape (g,)
+        Groups where a column is not finite.
     """
-    bad = {
-        name: (times > 0) & ~np.isfinite(values)
-        for name, (values, times) in spread.items()
-        if name not in _COUNTERS
-    }
     anything_bad = np.zeros(len(trains), dtype=bool)
     for mask in bad.values():
         anything_bad |= mask
-    rows = _thinned(np.flatnonzero(trains), anything_bad, work)
+    rows = _thinned(trains, anything_bad, work)
     data: dict[str, Any] = {
         "rollout": counts.rollout[rows],
         "responses": np.round(counts.generated[rows]),
     }
     if counts.trained is not None:
         data["responses_trained"] = np.round(counts.trained[rows])
-    step_number = _optimizer_steps(work, ticks, counts)
+    step_number = _optimizer_steps(work, ticks, counts, rows)
     if step_number is not None:
-        data["optimizer_step"] = step_number[rows]
-    for name, (values, _) in spread.items():
-        picked = values[rows]
+        data["optimizer_step"] = step_number
+    for name, column in work.columns.items():
+        picked = ticks.pick(column, rows, work.options.duplicates)
         data[name] = np.where(np.isfinite(picked), picked, np.nan)
-    if "seconds" not in spread:
+    if "seconds" not in work.columns:
         seconds = _wall_seconds(work, ticks, counts, trains)
         data |= {} if seconds is None else {"seconds": seconds[rows]}
     names = np.full(len(rows), None, dtype=object)
     for at in np.flatnonzero(anything_bad[rows]):
         names[at] = ",".join(name for name, mask in bad.items() if mask[rows[at]])
-    return pd.DataFrame({**data, "nonfinite": pd.array(names, dtype="string")})
+    return pd.DataFrame({**data, "nonfinite": pd.array(names, dtype="string")}, copy=False)
 
 
-def _thinned(rows: npt.NDArray[np.intp], marked: Bools, work: Work) -> npt.NDArray[np.intp]:
+def _thinned(trains: Bools, marked: Bools, work: Work) -> npt.NDArray[np.intp]:
     """Return the rows to keep of a very long run: the last ones, changes, and every k-th."""
-    if len(rows) <= MAX_STEP_ROWS:
-        return rows
-    every = -(-len(rows) // MAX_STEP_ROWS)
-    keep = np.zeros(len(rows), dtype=bool)
-    keep[::every] = True
+    number = int(trains.sum())
+    if number <= MAX_STEP_ROWS:
+        return np.flatnonzero(trains)
+    keep = np.zeros(number, dtype=bool)
+    keep[:: -(-number // MAX_STEP_ROWS)] = True
     keep[-KEPT_AT_END:] = True
-    changes = np.flatnonzero(np.diff(marked[rows].astype(np.int8)))
+    changes = np.flatnonzero(np.diff(marked[trains]))
     keep[changes] = True
     keep[changes + 1] = True
-    message = f"{len(rows)} step rows thinned to {int(keep.sum())}; validations are all kept"
+    message = f"{number} step rows thinned to {int(keep.sum())}; validations are all kept"
     work.notes.append(Note("steps_thinned", message, where=work.where))
-    return rows[keep]
+    kept = np.zeros(len(trains), dtype=bool)
+    kept[trains] = keep
+    return np.flatnonzero(kept)
 
 
-def _optimizer_steps(work: Work, ticks: Ticks, counts: Counts) -> Floats | None:
+def _optimizer_steps(
+    work: Work, ticks: Ticks, counts: Counts, rows: npt.NDArray[np.intp]
+) -> Floats | None:
     if work.log.step_counts == "optimizer":
-        return ticks.spread(Values(work.course.at, work.course.step))[0]
+        return ticks.pick(Values(work.course.at, work.course.step), rows)
     steps = work.facts.get("optimizer_steps_per_rollout")
     if steps is None:
         return None
-    return np.asarray(counts.rollout * steps.value, dtype=np.float64)
+    return np.asarray(counts.rollout[rows] * steps.value, dtype=np.float64)
 
 
 def _wall_seconds(work: Work, ticks: Ticks, counts: Counts, trains: Bools) -> Floats | None:
@@ -170,15 +204,17 @@ def _wall_seconds(work: Work, ticks: Ticks, counts: Counts, trains: Bools) -> Fl
 
 def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) -> pd.DataFrame:
     """Return the `evals` rows of one validation series: its finite values."""
-    value, _ = ticks.spread(series.values, work.options.duplicates)
-    rows = np.flatnonzero(np.isfinite(value))
+    rows = ticks.groups_of(series.values)
+    value = ticks.pick(series.values, rows, work.options.duplicates)
+    finite = np.isfinite(value)
+    rows, value = rows[finite], value[finite]
     dropped = int((~np.isfinite(series.values.value)).sum())
     if dropped and 2 * dropped < work.log.rows.count:
         message = f"{dropped} validations of {series.metric} are NaN or null: not counted"
         note = Note("nonfinite_validation", message, where=work.where, count=dropped)
         work.notes.append(note)
     factor = work.options.scale.get("accuracy")
-    accuracy, scale, remarks = to_unit(value[rows], series, factor, work.where)
+    accuracy, scale, remarks = to_unit(value, series, factor, work.where)
     work.notes += remarks
     frame = pd.DataFrame(
         {
@@ -194,7 +230,7 @@ def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) ->
         work.log, "eval_seconds", work.options, ("eval_seconds", "timing_s/testing")
     )
     if seconds is not None:
-        frame["eval_seconds"] = ticks.spread(seconds.finite())[0][rows]
+        frame["eval_seconds"] = ticks.pick(seconds.finite(), rows)
     return frame.drop_duplicates("responses", keep="last", ignore_index=True)
 
 
@@ -203,7 +239,7 @@ def _add_size(frame: pd.DataFrame, work: Work, ticks: Ticks, rows: npt.NDArray[n
     size = work.facts.get("eval_size")
     n = column_values(work.log, "n", work.options, ACCURACY_N)
     if n is not None and (size is None or size.source != "user"):
-        logged = ticks.spread(n.finite())[0][rows]
+        logged = ticks.pick(n.finite(), rows)
         usable = np.isfinite(logged) & (logged >= 1)
         frame["n"] = np.where(usable, np.round(logged), np.nan)
     elif size is not None:

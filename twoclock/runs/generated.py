@@ -125,8 +125,8 @@ def count_generated(
         Rows with a validation.
     """
     size = float(facts["batch_size"].value)
-    zero_based = bool(trains.any()) and ticks.tick[trains][0] == 0
-    rollout = ticks.tick + zero_based
+    zero_based = bool(trains.any()) and ticks.tick[np.argmax(trains)] == 0
+    rollout = ticks.tick + 1 if zero_based else ticks.tick
     notes: list[Note] = []
     each = _each_rollout(logged, log, ticks, facts, notes)
     generated = rollout * size if each is None else _running_total(each, rollout, trains, size)
@@ -135,10 +135,14 @@ def count_generated(
         generated = _logged_total(total, ticks, generated)
     filtered = each is not None and logged.each is None
     trained = _trained(log, ticks, rollout, generated, size, notes, filtered=filtered)
-    before = generated - (size if each is None else np.nan_to_num(each, nan=size)) * zero_based
+    before = generated
+    if zero_based:
+        before = generated - (size if each is None else np.nan_to_num(each, nan=size))
     if total is not None and validated is not None:
         before = _logged_at(total, validated, ticks, before)
-    return Counts(rollout, generated, trained, np.maximum(before, 0.0), tuple(notes))
+    if (before < 0).any():
+        before = np.maximum(before, 0.0)
+    return Counts(rollout, generated, trained, before, tuple(notes))
 
 
 def _logged_total(total: Values, ticks: Ticks, fallback: Floats) -> Floats:

@@ -31,6 +31,7 @@ from twoclock.runs.tables import Runs, assemble
 from twoclock.sources import find_reader
 from twoclock.sources.base import Head
 from twoclock.sources.events_table import EventsTable, is_events_table, read_events_table
+from twoclock.sources.rows import NO_ROWS
 from twoclock.sources.text import read_head
 
 Progress = Callable[[int, int, str], None]
@@ -113,7 +114,8 @@ def read_runs(
     if progress is not None:
         progress(len(found), len(found), "")
     notes = sidecars.unused_notes()
-    parts = _count_all(drop_earlier_states(logs, notes), refused)
+    logs = drop_earlier_states(logs, notes)
+    parts = _count_all(logs, refused)
     parts = drop_twins(join_parts(drop_copies(parts, notes), notes), notes)
     tell_mixed_units(parts, notes)
     tell_missing_seeds(parts, notes)
@@ -156,10 +158,14 @@ def _refusal(path: Path, err: SourceError) -> Refusal:
 
 
 def _count_all(logs: list[NamedLog], refused: list[Refusal]) -> list[Part]:
-    """Count each log that gives a run, under its name; refuse the others."""
+    """Count each log that gives a run, under its name; refuse the others.
+
+    The list is emptied on the way, and the parts have no rows: once counted, they are let go.
+    """
     names = name_runs([(item.file, item.log) for item in logs])
     parts: list[Part] = []
-    for item, name in zip(logs, names, strict=True):
+    for name in names:
+        item = logs.pop(0)
         facts = dict(item.facts)
         given_name = facts.pop("run_id", None)
         try:
@@ -169,7 +175,9 @@ def _count_all(logs: list[NamedLog], refused: list[Refusal]) -> list[Part]:
             refused.append(_refusal(item.log.path, reason))
             continue
         run_id = str(given_name or name)
-        parts.append(Part(run_id, item.log, counted, given_name is not None, item.settings))
+        log = replace(item.log, rows=NO_ROWS)
+        parts.append(Part(run_id, log, counted, given_name is not None, item.settings))
+        del item
     return parts
 
 

@@ -20,6 +20,11 @@ MAX_FALLS = 1000
 """A log whose step falls more often is a mixture of runs, not a resumed run."""
 
 
+def rows_of(values: Values, rows: int) -> Ints | slice:
+    """Return the rows that hold a value, to index with; all `rows` of them as a slice."""
+    return slice(None) if len(values.at) == rows else values.at
+
+
 @dataclass(frozen=True)
 class Course:
     """The rows that count, in file order.
@@ -78,11 +83,16 @@ def resolve(
     >>> course.at, course.notes[0].message
     (array([0, 3, 4]), 'steps 2-3 overwritten by a later segment')
     """
-    at, value = step.at, step.value.copy()
-    lead = np.flatnonzero(leads[at])
-    if not len(lead):
-        lead = np.arange(len(at))
-    falls = lead[1:][np.diff(value[lead]) < 0]
+    at = step.at
+    led = leads[rows_of(step, len(leads))]
+    if led.all() or not led.any():
+        led = np.ones(len(at), dtype=bool)
+    steps = step.value if led.all() else step.value[led]
+    fallen = np.flatnonzero(steps[1:] < steps[:-1])
+    if not len(fallen):
+        return Course(at, step.value)
+    lead, value = np.flatnonzero(led), step.value.copy()
+    falls = lead[1:][fallen]
     if len(falls) > MAX_FALLS:
         msg = (
             f"step falls {len(falls)} times; name the column that tells the runs apart "
@@ -156,16 +166,19 @@ class Ticks:
         Rollout (or step) of each group, ascending.
     group : array of int, shape (rows,)
         Group of each row of the log; -1 for rows that do not count.
-    rows : int
-        Rows of the log.
+    plain : bool
+        Every row is a group of its own, in order.
     """
 
     tick: Floats
     group: Ints
+    plain: bool = False
 
     @classmethod
     def of(cls, course: Course, tick: Floats, rows: int) -> Ticks:
         """Group the rows of a course by `tick`, shape (n,)."""
+        if len(tick) == rows and (tick[1:] > tick[:-1]).all():
+            return cls(tick, course.at, plain=True)
         distinct, inverse = np.unique(tick, return_inverse=True)
         group = np.full(rows, -1, dtype=np.int32)
         group[course.at] = inverse
@@ -178,7 +191,10 @@ class Ticks:
 
         The value logged last wins, or the mean of the finite ones when `duplicates` is "mean".
         """
-        group = self.group[values.at]
+        whole = len(values.at) == len(self.group)
+        if self.plain and whole:
+            return values.value, np.broadcast_to(np.int32(1), len(self.tick))
+        group = self.group if whole else self.group[values.at]
         value = values.value
         if not (group >= 0).all():
             group, value = group[group >= 0], value[group >= 0]
@@ -193,3 +209,24 @@ class Ticks:
             some = number > 0
             out[some] = total[some] / number[some]
         return out, counts
+
+    def pick(
+        self, values: Values, groups: npt.NDArray[np.intp], duplicates: str = "last"
+    ) -> Floats:
+        """Return what `spread` gives for some groups (ascending)."""
+        if not self.plain:
+            return self.spread(values, duplicates)[0][groups]
+        if len(values.at) == len(self.group):
+            return values.value[groups]
+        out = np.full(len(groups), np.nan)
+        if len(values.at):
+            wanted = groups.astype(values.at.dtype)
+            place = np.minimum(np.searchsorted(values.at, wanted), len(values.at) - 1)
+            there = values.at[place] == wanted
+            out[there] = values.value[place[there]]
+        return out
+
+    def groups_of(self, values: Values) -> npt.NDArray[np.intp]:
+        """Return the groups (ascending) that logged a value."""
+        groups = np.unique(self.group[values.at])
+        return groups[groups >= 0].astype(np.intp)

@@ -16,14 +16,14 @@ _ENOUGH = 3
 """Rows after the peak that it takes to tell a constant rate from a falling one."""
 
 
-def describe_lr(facts: Facts, lr: Floats, responses: Floats, where: str) -> list[Note]:
+def describe_lr(facts: Facts, lr: Floats | None, responses: Floats, where: str) -> list[Note]:
     """Add `lr`, `warmup_responses` and `lr_schedule` to the facts where only the rows tell them.
 
     Parameters
     ----------
     facts : dict of str to Fact
         Changed in place; what it already holds stays.
-    lr : array of float, shape (n,)
+    lr : array of float, shape (n,), or None
         Logged rates in order, NaN where none was logged.
     responses : array of float, shape (n,)
         Responses at each row.
@@ -44,20 +44,23 @@ def describe_lr(facts: Facts, lr: Floats, responses: Floats, where: str) -> list
     >>> facts["lr"], facts["warmup_responses"].value, facts["lr_schedule"].value
     (Fact(value=5e-06, source='log'), 192.0, 'constant')
     """
+    if lr is None:
+        lr = responses = np.empty(0)
     known = np.isfinite(lr)
-    lr, responses = lr[known], responses[known]
+    if not known.all():
+        lr, responses = lr[known], responses[known]
     peak = float(lr.max()) if len(lr) else 0.0
     if peak <= 0:
         if "lr" in facts:
             return []
         return [Note("missing_lr", "learning rate is not logged; give --lr", where=where)]
     facts.setdefault("lr", Fact(peak, "log"))
-    at_peak = np.flatnonzero(lr >= peak * (1 - _SAME))
-    after = len(lr) - 1 - at_peak[0]
+    first = int(np.argmax(lr >= peak * (1 - _SAME)))
+    after = len(lr) - 1 - first
     if after < _ENOUGH:
         return []  # still rising, or too few rows to tell
-    warmed = float(responses[at_peak[0]]) if at_peak[0] > 0 else 0.0
+    warmed = float(responses[first]) if first > 0 else 0.0
     facts.setdefault("warmup_responses", Fact(warmed, "derived"))
-    constant = bool((lr[at_peak[0] :] >= peak * (1 - _SAME)).all())
+    constant = bool((lr[first:] >= peak * (1 - _SAME)).all())
     facts.setdefault("lr_schedule", Fact("constant" if constant else "decay", "derived"))
     return []

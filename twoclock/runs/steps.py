@@ -10,7 +10,7 @@ import numpy.typing as npt
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.resuming import Course, resolve
+from twoclock.runs.resuming import Course, resolve, rows_of
 from twoclock.runs.validation import Validation
 from twoclock.sources.base import Log
 from twoclock.sources.columns import RESPONSES_TOTAL, STEP_KEYS, matching
@@ -63,7 +63,7 @@ def find_course(
         raise SourceError(msg, where=where)
     leads = np.zeros(log.rows.count, dtype=bool)
     for values in columns.values():
-        leads[values.at] = True
+        leads[rows_of(values, log.rows.count)] = True
     _tell_unplaced(log, step, leads, validations, notes)
     course = resolve(step, leads, resumed_at=log.resumed_at, on_reset=options.on_reset, where=where)
     return Course(course.at, course.step, (*notes, *course.notes), by_responses)
@@ -77,7 +77,7 @@ def _tell_unplaced(
     unplaced = leads.copy()
     for series in validations:
         unplaced[series.values.at] = True
-    unplaced[step.at] = False
+    unplaced[rows_of(step, log.rows.count)] = False
     lost = int(unplaced.sum())
     if lost:
         line = int(log.rows.lines[int(np.argmax(unplaced))])
@@ -108,9 +108,11 @@ def _reaches(log: Log, key: str, wanted: Ints) -> bool:
 def _tell_other_steps(log: Log, chosen: str, keys: Iterable[str], notes: list[Note]) -> None:
     mine = log.rows.values[chosen]
     for key in keys:
+        if key == chosen:
+            continue
         other = log.rows.values[key]
         _, i, j = np.intersect1d(mine.at, other.at, return_indices=True)
-        if key != chosen and (mine.value[i] != other.value[j]).any():
+        if (mine.value[i] != other.value[j]).any():
             message = f"steps are counted by {chosen}; {key} differs (--map step=KEY to choose)"
             notes.append(Note("step_key", message, where=str(log.path)))
             return

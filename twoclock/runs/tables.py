@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from twoclock.notes import Note, Refusal
 from twoclock.runs.copies import Part
-from twoclock.schema import EVALS, RUNS, STEPS, Table, conform, empty
+from twoclock.schema import EVALS, RUNS, STEPS, Column, Table, conform, empty
 from twoclock.sources.base import ReadFile
 from twoclock.sources.text import sha256
 
@@ -95,24 +96,35 @@ def assemble(parts: list[Part], notes: list[Note], refused: list[Refusal]) -> Ru
 
 
 def _stack(frames: list[tuple[str, pd.DataFrame]], table: Table) -> pd.DataFrame:
-    """Return the rows of all runs as one table; types are checked once, not run by run."""
+    """Return the rows of all runs as one table; types are checked once, not run by run.
+
+    A column is done before the next: long runs have no room for all of them in several types.
+    """
     full = [(name, frame) for name, frame in frames if len(frame)]
     if not full:
         return empty(table)
-    data: dict[str, Any] = {}
-    for column in table.columns:
-        kind: Any = object if column.kind == "str" else np.float64
-        data[column.name] = np.concatenate(
-            [
-                frame[column.name].to_numpy(dtype=kind, na_value=np.nan)
-                if column.name in frame
-                else np.full(len(frame), np.nan, dtype=kind)
-                for _, frame in full
-            ]
-        )
     lengths = [len(frame) for _, frame in full]
-    data["run_id"] = np.repeat(np.array([name for name, _ in full], dtype=object), lengths)
-    return conform(pd.DataFrame(data), table)
+    data: dict[str, pd.Series[Any]] = {}
+    for column in table.columns:
+        one = pd.DataFrame(index=pd.RangeIndex(sum(lengths)))
+        if column.name == "run_id":
+            one["run_id"] = np.repeat(np.array([name for name, _ in full], dtype=object), lengths)
+        elif any(column.name in frame for _, frame in full):
+            one[column.name] = _joined([frame for _, frame in full], column)
+        data[column.name] = conform(one, Table(table.name, (), (column,)))[column.name]
+    return pd.DataFrame(data, copy=False)
+
+
+def _joined(frames: list[pd.DataFrame], column: Column) -> npt.NDArray[Any]:
+    kind: Any = object if column.kind == "str" else np.float64
+    return np.concatenate(
+        [
+            frame[column.name].to_numpy(dtype=kind, na_value=np.nan)
+            if column.name in frame
+            else np.full(len(frame), np.nan, dtype=kind)
+            for frame in frames
+        ]
+    )
 
 
 def _files(parts: list[Part]) -> tuple[ReadFile, ...]:

@@ -1,12 +1,14 @@
 """Rows of a log, kept by key: only the keys that some column may need, as flat arrays.
 
-A log of millions of rows costs twelve bytes for each value that is wanted, and nothing for the
-rest.
+A log of millions of rows costs eight bytes for each value that is wanted, and nothing for the rest:
+which rows have one is kept as stretches of consecutive rows, and columns with the same rows share
+their numbers.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +47,69 @@ class Values:
     def finite(self) -> Values:
         """Return the finite values only."""
         keep = np.isfinite(self.value)
-        return Values(self.at[keep], self.value[keep])
+        return self if keep.all() else Values(self.at[keep], self.value[keep])
+
+
+class Stretches:
+    """Whole numbers in the order in which they came, kept as stretches of consecutive ones.
+
+    Examples
+    --------
+    >>> lines = Stretches()
+    >>> for index, line in enumerate([1, 2, 5, 6]):
+    ...     lines.put(index, line)
+    >>> lines[3], lines.numbers(4)
+    (6, array([1, 2, 5, 6], dtype=int32))
+    """
+
+    __slots__ = ("_first", "_index", "end")
+
+    def __init__(self) -> None:
+        self._first: array[int] = array("I")
+        self._index: array[int] = array("I")
+        self.end = -1
+
+    def put(self, index: int, number: int) -> None:
+        """Add a number; `index` counts those before it."""
+        if number != self.end:
+            self._first.append(number)
+            self._index.append(index)
+        self.end = number + 1
+
+    def __getitem__(self, index: int) -> int:
+        """Return one number."""
+        stretch = bisect_right(self._index, index) - 1
+        return self._first[stretch] + index - self._index[stretch]
+
+    @property
+    def mark(self) -> tuple[bytes, bytes]:
+        """What equal stretches have in common."""
+        return self._first.tobytes(), self._index.tobytes()
+
+    def numbers(self, count: int) -> npt.NDArray[np.int32]:
+        """Return all `count` numbers."""
+        if len(self._first) == 1:
+            return np.arange(self._first[0], self._first[0] + count, dtype=np.int32)
+        first = np.array(self._first, dtype=np.int32)
+        index = np.array(self._index, dtype=np.int32)
+        out = np.arange(count, dtype=np.int32)
+        out += np.repeat(first - index, np.diff(index, append=np.int32(count)))
+        return out
+
+
+class _Column(Stretches):
+    """The values of one key so far, and their rows."""
+
+    __slots__ = ("append", "value")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value: array[float] = array("d")
+        self.append = self.value.append
+
+    def add(self, at: int, value: float) -> None:
+        self.put(len(self.value), at)
+        self.append(value)
 
 
 @dataclass(frozen=True)
@@ -65,8 +129,8 @@ class Rows:
     ----------
     count : int
         Number of rows.
-    lines : array of int, shape (count,)
-        Line (or row) of the file, from 1, for messages.
+    lines : Stretches
+        Line (or row) of the file for each row, from 1, for messages.
     values : mapping of str to Values
         By key; keys without any number are absent.
     texts : mapping of str to str
@@ -76,10 +140,14 @@ class Rows:
     """
 
     count: int
-    lines: Ints
+    lines: Stretches
     values: Mapping[str, Values]
     texts: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
+
+
+NO_ROWS = Rows(0, Stretches(), {})
+"""What is left of a log that needs its rows no more."""
 
 
 class RowStore:
@@ -105,20 +173,25 @@ class RowStore:
         self._prefix = prefix
         self._extra = frozenset(extra_keys)
         self._nested = frozenset(k.rpartition(".")[0] for k in self._extra if "." in k)
-        self._columns: dict[str, tuple[array[int], array[float]] | None] = {}
-        self._lines: array[int] = array("q")
+        self._columns: dict[str, _Column | None] = {}
+        self._lines = Stretches()
+        self._count = 0
         self._texts: dict[str, str | None] = {}
         self._rejected: dict[str, Rejected] = {}
 
     @property
     def count(self) -> int:
         """Rows so far."""
-        return len(self._lines)
+        return self._count
 
     def add(self, row: Mapping[str, Any], line: int) -> None:
         """Keep what is wanted of a row; `line` names it in messages."""
-        at = len(self._lines)
-        self._lines.append(line)
+        at = self._count
+        self._count += 1
+        if line == self._lines.end:
+            self._lines.end = line + 1
+        else:
+            self._lines.put(at, line)
         columns = self._columns
         for key, value in row.items():
             try:
@@ -133,26 +206,26 @@ class RowStore:
                 continue
             kind = type(value)
             if kind is float or (kind is int and -MAX_INT < value < MAX_INT):
-                column[0].append(at)
-                column[1].append(value)
+                if at == column.end:  # as `add` does, without its calls
+                    column.end = at + 1
+                    column.append(value)
+                else:
+                    column.add(at, value)
             else:
                 self._add_odd(key, value, at, column)
 
-    def _new_column(self, key: str) -> tuple[array[int], array[float]] | None:
+    def _new_column(self, key: str) -> _Column | None:
         wanted = (
             key in self._extra or key in RUN_TEXTS or key.startswith(self._prefix) or is_wanted(key)
         )
-        column = (array("i"), array("d")) if wanted else None
+        column = _Column() if wanted else None
         self._columns[key] = column
         return column
 
-    def _add_odd(
-        self, key: str, value: Any, at: int, column: tuple[array[int], array[float]]
-    ) -> None:
+    def _add_odd(self, key: str, value: Any, at: int, column: _Column) -> None:
         parsed = number(value)
         if isinstance(parsed, float):
-            column[0].append(at)
-            column[1].append(parsed)
+            column.add(at, parsed)
         elif parsed is None:
             if key in self._nested and isinstance(value, Mapping):
                 self._add_nested(key, value, at)
@@ -175,17 +248,21 @@ class RowStore:
         for inner, item in value.items():
             name = f"{key}.{inner}"
             if name in self._extra:
-                column = self._columns.setdefault(name, (array("i"), array("d")))
+                column = self._columns.setdefault(name, _Column())
                 if column is not None:
                     self._add_odd(name, item, at, column)
 
     def finish(self) -> Rows:
         """Return the collected rows."""
-        values = {
-            key: Values(np.frombuffer(column[0], np.int32), np.frombuffer(column[1], np.float64))
-            for key, column in self._columns.items()
-            if column is not None and len(column[0])
-        }
+        rows: dict[Any, npt.NDArray[np.int32]] = {}
+        values: dict[str, Values] = {}
+        for key, column in self._columns.items():
+            if column is None or not len(column.value):
+                continue
+            count = len(column.value)
+            mark = (*column.mark, count)
+            if mark not in rows:
+                rows[mark] = column.numbers(count)
+            values[key] = Values(rows[mark], np.frombuffer(column.value, np.float64))
         texts = {key: text for key, text in self._texts.items() if text is not None}
-        lines = np.array(self._lines, dtype=np.int64)
-        return Rows(len(lines), lines, values, texts, dict(self._rejected))
+        return Rows(self._count, self._lines, values, texts, dict(self._rejected))
