@@ -117,7 +117,6 @@ def test_runs_lists_what_was_read_and_refused(run, logs, tmp_path):
     [
         (["fit", "{empty}"], 1, "no run logs found"),
         (["fit", "{empty}/nothing"], 1, "nothing"),
-        (["fit", "{logs}", "--target", "0.2"], 1, "target_at_base"),
         (["fit", "{logs}", "--target", "x"], 2, "--target 'x' is not a number"),
         (["fit", "{logs}", "--target", "7"], 1, "target == 7, must be above 0 and at most 1"),
         (["fit", "{logs}", "--crossing", "best"], 2, "crossing == 'best', must be"),
@@ -244,3 +243,83 @@ def test_the_program_runs_as_a_module():
         [sys.executable, "-m", "twoclock", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "0.1.0"
+
+
+def test_unknown_task_is_named(run, logs):
+    """A target for a task that no run has is refused, with the tasks there are."""
+    code, _, err = run("fit", logs, "--target", "nope=0.6", *FAST)
+    assert code == 2
+    assert "--target nope=...: no such task; the runs have: simulated" in err
+
+
+def test_no_path_is_wrong_usage(run):
+    """`fit` without a path says what to give and exits 2."""
+    code, _, err = run("fit")
+    assert code == 2
+    assert "no PATH given" in err
+
+
+def test_a_target_at_the_base_leaves_the_failure_clock(run, logs):
+    """A target that the base policy meets is refused by name; failures are still fitted."""
+    code, out, _ = run("fit", logs, "--target", 0.2, "--json", *FAST)
+    found = json.loads(out)
+    assert code == 0
+    assert found["learning"] == []
+    assert len(found["failure"]) == 1
+    assert any("target_at_base" in w["message"] for w in found["warnings"])
+
+
+def test_accuracies_and_scores_are_not_pooled(run, tmp_path):
+    """Runs whose metric is a score make a stratum of their own."""
+    for size in (64, 256):
+        for seed in range(2):
+            for kind, factor in (("accuracy", 1.0), ("score", 2.0)):
+                curve = ((0, 0.1), (10, 0.3 + 0.01 * seed), (20, 0.65), (30, 0.7))
+                rows = [(s, factor * a) for s, a in curve]
+                text = "step,val_acc\n" + "".join(f"{s},{a}\n" for s, a in rows)
+                (tmp_path / f"{kind}-b{size}-s{seed}.csv").write_text(text)
+    entries = "".join(
+        f'- {{path: "*-b{b}-*.csv", batch_size: {b}, lr: 1.0e-6}}\n' for b in (64, 256)
+    )
+    (tmp_path / "runs.yaml").write_text(entries)
+    _, out, _ = run("fit", tmp_path, "--target", 0.6, "--json", *FAST)
+    fits = json.loads(out)["learning"]
+    assert [fit["n_runs"] for fit in fits] == [4, 4]
+    assert len({fit["stratum"]["metric"] for fit in fits}) == 2
+    _, out, _ = run("fit", tmp_path, "--target", 0.6, "--pool", "metric", "--json", *FAST)
+    assert all("metric" not in fit["stratum"] for fit in json.loads(out)["learning"])
+
+
+@pytest.fixture
+def both_clocks(tmp_path):
+    """Write an events table with two targets and failures."""
+    lines = ["run_id,batch_size,seed,clock,target,lower,upper"]
+    for b in (64, 256, 1024):
+        for s in range(3):
+            learn, fail = 1000 * b**0.3 * (1 + 0.1 * s), 50_000 * (1 + 0.2 * s)
+            lines += [f"b{b}-s{s},{b},{s},learning,{t},{learn * t},{learn * t}" for t in (0.5, 0.6)]
+            lines.append(f"b{b}-s{s},{b},{s},failure,,{fail},{fail}")
+    path = tmp_path / "events.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_target_selects_rows_of_an_events_table(run, both_clocks):
+    """--target keeps the learning rows of that target and the failures; an absent one is named."""
+    found = json.loads(run("fit", both_clocks, "--json", *FAST)[1])
+    assert [fit["targets"] for fit in found["learning"]] == [[0.5], [0.6]]
+    found = json.loads(run("fit", both_clocks, "--target", 0.6, "--json", *FAST)[1])
+    assert [fit["targets"] for fit in found["learning"]] == [[0.6]]
+    assert len(found["failure"]) == 1
+    assert len(found["safe_windows"]) == 1
+    code, _, err = run("fit", both_clocks, "--target", 0.7)
+    assert code == 2
+    assert "the events table has 0.5, 0.6 targets" in err
+
+
+def test_json_warnings_hold_those_of_single_fits(run, both_clocks):
+    """Every note has a code and says which fit it is about."""
+    found = json.loads(run("fit", both_clocks, "--select", "seed == 0", "--json", *FAST)[1])
+    own = [w for w in found["warnings"] if w["fit"]]
+    assert {w["fit"]["clock"] for w in own} == {"learning", "failure"}
+    assert all(w["code"] and w["message"] for w in found["warnings"])

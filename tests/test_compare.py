@@ -180,3 +180,16 @@ def test_there_is_no_safe_window_across_strata():
         exact_events(11 + rng.normal(0, 0.1, 9), sizes, seeds, clock="failure"), {"base_lr": 1e-4}
     )
     assert safe_window(learning, failure) is None
+
+
+def test_a_bound_outside_the_margin_rejects_independence():
+    """Perfect separation gives no number, but a bound that excludes the margin is a verdict."""
+    low = {"lower": [1e6] * 3, "upper": [np.inf] * 3, "censoring": "right"}
+    high = {"lower": [2.0e5, 2.2e5, 1.8e5], "upper": [2.0e5, 2.2e5, 1.8e5], "censoring": "exact"}
+    parts = [pd.DataFrame({"batch_size": b, **v}) for b, v in ((64, low), (512, high))]
+    events = pd.concat(parts, ignore_index=True).assign(
+        run_id=[f"r{i}" for i in range(6)], clock="failure", target=np.nan, seed=[0, 1, 2] * 2
+    )
+    found = equivalence(fit(events), margin=0.10)
+    assert (found.verdict, found.estimate) == ("rejected", None)
+    assert equivalence(fit(events), margin=0.99).verdict == "not_identified"

@@ -16,6 +16,7 @@ import pandas as pd
 from twoclock.clocks import Tables, Workbench, eligible_runs, failure_fit, learning_fit
 from twoclock.compare import equivalence
 from twoclock.contrasts import differences, rises, windows
+from twoclock.errors import SettingsError
 from twoclock.fit.resample import SeedWeights
 from twoclock.lr_rule import with_base_lr
 from twoclock.notes import Note
@@ -108,7 +109,8 @@ def analyse_events(
     table : EventsTable
         From `read_events`.
     settings, given, progress
-        As for `analyse`. Failure rule, crossing and targets do not apply.
+        As for `analyse`; targets keep the learning rows of those targets, failure rule and
+        crossing do not apply.
 
     Returns
     -------
@@ -120,6 +122,7 @@ def analyse_events(
     if settings.select is not None:
         events = events[select_rows(events, settings.select)]
         check_kept(events, settings)
+    events = _of_targets(events, settings)
     runs, rule, lr_notes = _runs_of(events, settings)
     strata = stratify(runs, by=settings.by, pool=settings.pool)
     benches = _benches(strata.strata, runs, settings, floor="warn")
@@ -137,6 +140,30 @@ def analyse_events(
     )
     notes = [*table.notes, *lr_notes, *strata.notes]
     return _result(settings, benches, (fits["learning"], fits["failure"]), notes, read)
+
+
+def _of_targets(events: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """Return the failure rows of a table and the learning rows of the targets asked for.
+
+    A table that names no targets is about one; then the one asked for is its name.
+    """
+    if settings.task_targets:
+        msg = "--target TASK=X: an events table names its targets itself; give --target X"
+        raise SettingsError(msg)
+    wanted = settings.targets
+    learning = (events["clock"] == "learning").to_numpy(dtype=bool)
+    if not wanted or not learning.any():
+        return events
+    targets = events["target"].to_numpy(dtype=np.float64)
+    if len(wanted) == 1 and np.isnan(targets[learning]).all():
+        return events.assign(target=np.where(learning, wanted[0], np.nan))
+    close = np.isclose(targets[:, None], np.array(wanted)[None, :], rtol=0, atol=1e-9).any(axis=1)
+    if not (learning & close).any():
+        known = ", ".join(f"{t:g}" for t in sorted(set(targets[learning & ~np.isnan(targets)])))
+        msg = f"--target {wanted[0]:g}: the events table has {known or 'no'} targets"
+        raise SettingsError(msg)
+    kept: pd.DataFrame = events[~learning | close]
+    return kept
 
 
 def _of(events: pd.DataFrame, stratum: Stratum) -> pd.DataFrame:

@@ -168,7 +168,8 @@ def equivalence(fit: ClockFit, *, margin: float = 0.10) -> Equivalence:
     Returns
     -------
     Equivalence
-        *not_identified* when the fit has no exponent with an interval.
+        *not_identified* when the fit has no exponent with an interval, unless its one-sided bound
+        lies outside the margin.
 
     Raises
     ------
@@ -185,8 +186,9 @@ def equivalence(fit: ClockFit, *, margin: float = 0.10) -> Equivalence:
         half = _half_width(fit.exponent.se, fit.df, EQUIVALENCE_LEVEL)
     if fit.exponent is None or half is None:
         estimate = fit.exponent.estimate if fit.exponent else None
+        verdict = "rejected" if _bounded_away(fit, margin) else "not_identified"
         return Equivalence(
-            ref, margin, estimate, None, None, EQUIVALENCE_LEVEL, None, "not_identified", factor
+            ref, margin, estimate, None, None, EQUIVALENCE_LEVEL, None, verdict, factor
         )
     lower, upper = fit.exponent.estimate - half, fit.exponent.estimate + half
     if -margin <= lower and upper <= margin:
@@ -200,6 +202,14 @@ def equivalence(fit: ClockFit, *, margin: float = 0.10) -> Equivalence:
         ref, margin, fit.exponent.estimate, lower, upper, EQUIVALENCE_LEVEL,
         max(abs(lower), abs(upper)), verdict, factor, needed,
     )  # fmt: skip
+
+
+def _bounded_away(fit: ClockFit, margin: float) -> bool:
+    """Return whether a one-sided bound (at 95 %, as one of two one-sided tests) excludes zero."""
+    bound = fit.bound
+    if bound is None or bound.value is None:
+        return False
+    return bound.value < -margin if bound.side == "upper" else bound.value > margin
 
 
 def runs_to_settle(fit: ClockFit, *, margin: float, power: float = POWER) -> int | None:

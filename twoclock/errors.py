@@ -78,6 +78,10 @@ class TargetError(TwoclockError):
     """A target cannot be used: off the scale, met by the base policy, or never validated."""
 
 
+class TargetAtBase(TargetError):
+    """A target cannot be told from the accuracy before training."""
+
+
 class FitError(TwoclockError):
     """A fit was asked for that cannot be set up (not the same as *not identified*, a result)."""
 

@@ -108,6 +108,9 @@ def read(job: Job, *, progress: Progress = _silent) -> Runs | EventsTable:
     NoUsableRuns, SourceError
         Nothing can be read.
     """
+    if not job.paths:
+        msg = "no PATH given: a folder of run logs, a log file or an events table"
+        raise SettingsError(msg)
     tables = [(path, read_events(path, job.reading)) for path in job.paths]
     found = [(path, table) for path, table in tables if table is not None]
     if not found:

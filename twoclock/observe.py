@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from twoclock.clocks import Tables
-from twoclock.errors import NoUsableRuns, TargetError
+from twoclock.errors import NoUsableRuns, SettingsError, TargetAtBase, TargetError
 from twoclock.events.find import find_failures, find_targets
 from twoclock.events.table import EventTable
 from twoclock.events.target import CROSSINGS, Target
@@ -60,7 +59,7 @@ def observe(runs: Runs, settings: Settings) -> Observed:
     NoUsableRuns
         The selection keeps no run.
     TargetError
-        No target can be used, and one was asked for or no run tells about failure.
+        None of the targets that were asked for is possible on the scale of any metric.
     """
     if settings.select is not None:
         kept = runs.runs.loc[select_rows(runs.runs, settings.select), "run_id"]
@@ -69,8 +68,11 @@ def observe(runs: Runs, settings: Settings) -> Observed:
     table, rule, lr_notes = with_base_lr(
         runs.runs, gamma=settings.lr_rule, reference_batch=settings.reference_batch
     )
+    table = _with_metric(table, runs.evals)
     tables = Tables(table, runs.steps, runs.evals)
-    strata = stratify(table, by=settings.by, pool=settings.pool)
+    pool = tuple(name for name in settings.pool if name != "metric")
+    several = len(table["metric"].unique()) > 1 and pool == settings.pool
+    strata = stratify(table, by=(*settings.by, *(("metric",) if several else ())), pool=pool)
     failures = find_failures(table, runs.steps, runs.evals, settings.failure)
     learning, target_notes = _learning_events(tables, failures.events, settings)
     notes = (*runs.notes, *lr_notes, *strata.notes, *failures.notes, *target_notes)
@@ -88,23 +90,28 @@ def _learning_events(
     tables: Tables, failures: pd.DataFrame, settings: Settings
 ) -> tuple[tuple[tuple[float, Mapping[str, pd.DataFrame]], ...], tuple[Note, ...]]:
     """Return, per task, model and metric, the events of each target under every crossing rule."""
+    groups = _target_groups(tables)
+    _check_tasks(settings, [task for task, _ in groups])
     found: list[tuple[float, Mapping[str, pd.DataFrame]]] = []
     notes: list[Note] = []
-    refusals: list[TargetError] = []
-    for name, group in _target_groups(tables):
+    impossible: list[TargetError] = []
+    for task, group in groups:
+        asked = _asked(task, settings)
         try:
-            targets = _targets_of(name, group, settings, notes)
+            targets = asked or (default_target(group.runs, group.evals),)
         except TargetError as err:
-            refusals.append(err)
             notes.append(_no_target(err, group))
             continue
         for value in targets:
             try:
                 check_target(group.runs, group.evals, Target(value))
             except TargetError as err:
-                refusals.append(err)
                 notes.append(_no_target(err, group))
+                if asked and not isinstance(err, TargetAtBase):
+                    impossible.append(err)
                 continue
+            if not asked:
+                notes.append(_chosen(value, task))
             by_rule: dict[str, EventTable] = {
                 rule: find_targets(
                     group.runs, group.steps, group.evals, Target(value, rule), failures
@@ -113,46 +120,53 @@ def _learning_events(
             }
             notes += by_rule[settings.crossing].notes
             found.append((value, {rule: table.events for rule, table in by_rule.items()}))
-    asked = bool(settings.targets or settings.task_targets)
-    failed = bool(np.isfinite(failures["upper"].to_numpy(dtype=np.float64)).any())
-    if not found and refusals and (asked or not failed):
-        raise refusals[0]
+    if impossible and not found:
+        raise impossible[0]
     return tuple(found), tuple(notes)
+
+
+def _check_tasks(settings: Settings, tasks: list[str]) -> None:
+    for name in settings.task_targets:
+        if name not in tasks:
+            known = ", ".join(sorted({task for task in tasks if task})) or "none is named"
+            msg = f"--target {name}=...: no such task; the runs have: {known}"
+            raise SettingsError(msg)
+
+
+def _asked(task: str, settings: Settings) -> tuple[float, ...]:
+    if task in settings.task_targets:
+        return (settings.task_targets[task],)
+    return settings.targets
 
 
 def _no_target(err: TargetError, group: Tables) -> Note:
     return Note("no_target", str(err), tuple(str(run) for run in group.runs["run_id"]))
 
 
-def _target_groups(tables: Tables) -> list[tuple[str, Tables]]:
-    """Return the runs of each task, model and metric, with the name of the task."""
-    runs = tables.runs
-    first = tables.evals.drop_duplicates("run_id").set_index("run_id")["metric"]
-    columns = (runs["task"], runs["model"], runs["run_id"].map(first))
-    keys = pd.Series(
-        [
-            "\n".join(key)
-            for key in zip(*(c.astype("string").fillna("") for c in columns), strict=True)
-        ]
-    )
-    return [
-        (str(key).partition("\n")[0], tables.take(tuple(runs["run_id"].iloc[rows.index])))
-        for key, rows in keys.groupby(keys, sort=True)
-    ]
-
-
-def _targets_of(
-    task: str, group: Tables, settings: Settings, notes: list[Note]
-) -> tuple[float, ...]:
-    if task in settings.task_targets:
-        return (settings.task_targets[task],)
-    if settings.targets:
-        return settings.targets
-    value = default_target(group.runs, group.evals)
+def _chosen(value: float, task: str) -> Note:
     what = f" of task {task}" if task else ""
     text = (
         f"target {value:g}{what} chosen: the highest multiple of 0.05 that half of the runs of "
         "every B reached (--target to choose another)"
     )
-    notes.append(Note("default_target", text))
-    return (value,)
+    return Note("default_target", text)
+
+
+def _with_metric(runs: pd.DataFrame, evals: pd.DataFrame) -> pd.DataFrame:
+    """Return `runs` with the metric that each was validated by; scores are called so."""
+    first = evals.drop_duplicates("run_id").set_index("run_id")
+    metric = runs["run_id"].map(first["metric"]).astype("string").fillna("")
+    score = (runs["run_id"].map(first["scale"]) == "score").fillna(value=False)
+    return runs.assign(metric=metric.where(~score.to_numpy(dtype=bool), metric + " (score)"))
+
+
+def _target_groups(tables: Tables) -> list[tuple[str, Tables]]:
+    """Return the runs of each task, model and metric, with the name of the task."""
+    runs = tables.runs
+    columns = (runs["task"], runs["model"], runs["metric"])
+    texts = (column.astype("string").fillna("") for column in columns)
+    keys = pd.Series(["\n".join(key) for key in zip(*texts, strict=True)])
+    return [
+        (str(key).partition("\n")[0], tables.take(tuple(runs["run_id"].iloc[rows.index])))
+        for key, rows in keys.groupby(keys, sort=True)
+    ]

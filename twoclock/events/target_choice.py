@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from twoclock.errors import TargetError
+from twoclock.errors import TargetAtBase, TargetError
 from twoclock.events.cleaning import one_metric, validation_series
 from twoclock.events.series import TOLERANCE, Series, floats
 from twoclock.events.target import Target, pooled
@@ -100,9 +100,10 @@ def check_target(
 
     Raises
     ------
+    TargetAtBase
+        Within 3 standard errors of the accuracy before training.
     TargetError
-        Off the scale; no validations; or ``target_at_base``: within 3 standard errors of the
-        accuracy before training.
+        Off the scale, or no validations.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def check_target(
     >>> check_target(runs, evals, Target(0.7))
     Traceback (most recent call last):
     ...
-    twoclock.errors.TargetError: target_at_base: target 0.7 is within 3 standard errors (0.049) of
+    twoclock.errors.TargetAtBase: target_at_base: target 0.7 is within 3 standard errors (0.049) of
     the accuracy before training, 0.580; choose one above 0.728
     """
     own = _own(runs, evals, metric)
@@ -147,4 +148,4 @@ def _check_base(target: Target, group: list[Series], name: str) -> None:
             f"target_at_base: target {target.value:g} is within 3 standard errors ({error:.3f}) "
             f"of the accuracy before training, {base:.3f}{where}; choose one above {line:.3f}"
         )
-        raise TargetError(msg)
+        raise TargetAtBase(msg)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from twoclock.notes import Note, Refusal
 from twoclock.results.clock_fit import ClockFit
-from twoclock.results.comparisons import Difference, Equivalence, SafeWindow
+from twoclock.results.comparisons import Difference, Equivalence, FitRef, SafeWindow
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,5 +104,12 @@ class TwoClocks:
             "differences": [item.to_dict() for item in self.differences],
             "rise": [item.to_dict() for item in self.rise],
             "safe_windows": [item.to_dict() for item in self.safe_windows],
-            "warnings": [note.to_dict() for note in self.notes],
+            "warnings": [
+                *({**note.to_dict(), "fit": None} for note in self.notes),
+                *(
+                    {**note.to_dict(), "fit": FitRef.of(fit).to_dict()}
+                    for fit in self.fits
+                    for note in fit.notes
+                ),
+            ],
         }
