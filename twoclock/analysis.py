@@ -5,7 +5,7 @@ Reads no files and draws nothing; each step has a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -21,6 +21,7 @@ from twoclock.fit.resample import SeedWeights
 from twoclock.lr_rule import with_base_lr
 from twoclock.notes import Note
 from twoclock.observe import Observed, check_kept, observe
+from twoclock.progress import Progress, silent
 from twoclock.published import published
 from twoclock.results import ClockFit, TwoClocks
 from twoclock.runs import Runs
@@ -29,19 +30,13 @@ from twoclock.settings import Settings
 from twoclock.sources.events_table import EventsTable
 from twoclock.strata import Stratum, stratify
 
-Progress = Callable[[int, int, str], None]
-
-
-def _silent(done: int, total: int, text: str) -> None:
-    """Report progress to nobody."""
-
 
 def analyse(
     runs: Runs,
     settings: Settings | None = None,
     *,
     given: Mapping[str, Any] | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> TwoClocks:
     """Fit and compare both clocks.
 
@@ -100,7 +95,7 @@ def analyse_events(
     settings: Settings | None = None,
     *,
     given: Mapping[str, Any] | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> TwoClocks:
     """Fit and compare both clocks from a table of events that were measured elsewhere.
 

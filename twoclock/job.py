@@ -6,7 +6,7 @@ A `Job` is what `twoclock fit` runs and what `settings.toml` stores, so that a f
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,12 @@ from twoclock.analysis import analyse, analyse_events
 from twoclock.errors import SettingsError
 from twoclock.notes import Note, Refusal
 from twoclock.observe import observe
+from twoclock.progress import Progress, silent
 from twoclock.reading import ReadOptions
 from twoclock.results import TwoClocks
 from twoclock.runs import Runs, read_events, read_runs
 from twoclock.settings import Settings
 from twoclock.sources.events_table import EventsTable
-
-Progress = Callable[[int, int, str], None]
-
-
-def _silent(done: int, total: int, text: str) -> None:
-    """Report progress to nobody."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ def _reading(values: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def read(job: Job, *, progress: Progress = _silent) -> Runs | EventsTable:
+def read(job: Job, *, progress: Progress = silent) -> Runs | EventsTable:
     """Read what a job names: runs, or one events table.
 
     Raises
@@ -121,7 +116,7 @@ def read(job: Job, *, progress: Progress = _silent) -> Runs | EventsTable:
     return found[0][1]
 
 
-def run(job: Job, *, progress: Progress = _silent) -> TwoClocks:
+def run(job: Job, *, progress: Progress = silent) -> TwoClocks:
     """Read and analyse.
 
     Raises
@@ -136,7 +131,7 @@ def run(job: Job, *, progress: Progress = _silent) -> TwoClocks:
 
 
 def list_events(
-    job: Job, *, progress: Progress = _silent
+    job: Job, *, progress: Progress = silent
 ) -> tuple[pd.DataFrame, tuple[Note, ...], tuple[Refusal, ...]]:
     """Return the events of both clocks for every run, the warnings, and what was refused."""
     source = read(job, progress=progress)
