@@ -123,6 +123,32 @@ def test_two_runs_have_no_interval():
     assert (found.exponent.lower, found.exponent.upper) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("cells", "lost"),
+    [
+        ({64: [1e5, (9e4, 1.1e5)], 256: [5e4]}, ("b64s0", "b256s0")),
+        ({64: [1e5], 256: [5e4] * 3}, ("b64s0",)),
+        ({64: [1e5] * 3, 256: [5e4] * 2, 1024: [">1e4"]}, ()),
+    ],
+)
+def test_degenerate_claims_equality_only_where_it_holds(cells, lost):
+    """Exact runs that pin a line give no interval where the data allow other lines."""
+    found = fit(cells)
+    assert (found.status, found.sigma) == ("converged", 0.0)
+    assert found.exponent.estimate == pytest.approx(-0.5)
+    assert (found.exponent.se, found.exponent.lower, found.exponent.upper) == (None, None, None)
+    note = next(note for note in found.notes if note.code == "degenerate")
+    assert "are equal" not in note.message
+    assert note.runs == lost
+    assert found.predict([64])["lower"].isna().all()
+
+
+def test_degenerate_with_a_wider_bootstrap_has_no_headline_interval():
+    """A bootstrap interval of some width never stands beside a headline of none."""
+    found = fit({64: [1e5, (9e4, 1.1e5)], 256: [5e4]})
+    assert found.exponent.percentile[1] - found.exponent.percentile[0] > 0.1
+
+
 def test_outlier_seed_is_named():
     """95: the run that flips the slope is named with the slope without it, and kept."""
     cells = {64: [100000, 110000, 90000], 128: [70000, 77000, 63000], 256: [50000, 55000, 400000]}

@@ -113,7 +113,9 @@ def headline(
     if problem.replicated() == 0:
         shared = None  # every draw is the data themselves
     if np.isneginf(found.fit.log_sigma[0]):
-        point, covariance, more = _degenerate(problem, value, shared, level)
+        base = Exponent(value, None, None, None, level, "degenerate", shared)
+        drawn_all = drawn is None or bool(drawn.ok.all())
+        point, covariance, more = _degenerate(problem, base, by_run[1].ok, drawn_all=drawn_all)
     else:
         model = model_covariance(problem, found)
         profile = _profile(problem, found, model, level)
@@ -181,21 +183,37 @@ def _profile(problem: Problem, found: Estimates, model: Floats | None, level: fl
 
 
 def _degenerate(
-    problem: Problem, value: float, shared: Pair | None, level: float
+    problem: Problem, base: Exponent, kept: NDArray[np.bool_], *, drawn_all: bool
 ) -> tuple[Exponent, Floats | None, list[Note]]:
-    """Exact runs on a line: sigma is 0; two runs always are, and then no interval exists."""
-    p = problem.data.design.shape[1]
-    told = len(problem) > p
-    end = value if told else None
-    se, df = (0.0, float(len(problem) - p)) if told else (None, None)
-    point = Exponent(value, se, end, end, level, "degenerate", shared, df=df)
+    """Return the headline of exact runs on a line: sigma is 0 and the likelihood infinite.
+
+    Exact runs at two batch sizes pin the exponent, so the fit is converged. Its interval is the
+    point itself only where every refit gives that point: all runs exact, every deletion (`kept`)
+    and every draw with an exponent. Two runs, a batch size that rests on one run, or runs known by
+    an interval that the line happens to cross give no interval: the data allow other lines, and an
+    infinite likelihood weighs none of them.
+    """
+    n, p = len(problem), problem.data.design.shape[1]
+    if n > p and drawn_all and bool(problem.data.exact.all() and kept.all()):
+        message = (
+            "degenerate: every run is exact and they lie on one line, all resamples are equal; a "
+            "zero-width interval says nothing about new seeds"
+        )
+        end, df = base.estimate, float(n - p)
+        point = replace(base, se=0.0, lower=end, upper=end, df=df)
+        return point, np.zeros((p, p)), [Note("degenerate", message)]
+    if n <= p:
+        message = f"degenerate: {n} runs always lie on a line; no interval exists"
+        return base, None, [Note("degenerate", message)]
+    exact = int(problem.data.exact.sum())
+    others = f", which the other {n - exact} allow" if exact < n else ""
+    lost = tuple(problem.run_ids[i] for i in np.flatnonzero(~kept))
+    without = f"; without {' or '.join(lost)} the exponent is not pinned" if lost else ""
     message = (
-        "degenerate: the runs lie on one line exactly, all resamples are equal; a zero-width "
-        "interval says nothing about new seeds"
-        if told
-        else f"degenerate: {len(problem)} runs always lie on a line; no interval exists"
+        f"degenerate: the {exact} exact runs lie on one line{others}: sigma goes to 0, the "
+        f"likelihood is infinite and no interval follows from it{without}: add seeds"
     )
-    return point, np.zeros((p, p)) if told else None, [Note("degenerate", message)]
+    return base, None, [Note("degenerate", message, runs=lost)]
 
 
 def _delete_seeds(
