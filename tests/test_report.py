@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import io
 import os
 import re
 import subprocess
@@ -12,14 +13,17 @@ import numpy as np
 import orjson
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from tests.synthetic import make_two_clocks
 from twoclock.errors import SettingsError
 from twoclock.notes import Note, Refusal
 from twoclock.report import FORMATS, display_tables, report_tables, to_text, write_report
+from twoclock.report.listing import event_list, run_list
 from twoclock.report.markup import LONG, to_latex, to_markdown, to_toml
 from twoclock.report.tables import TABLES
-from twoclock.words import equivalence_text, exponent_text
+from twoclock.results import Bound
+from twoclock.words import equivalence_text, exponent_text, number_text
 
 NASTY = 'a_b & 50% #1 ${x}^2$ ~c\\d <|> "q" --flag [\N{GREEK SMALL LETTER ALPHA}]\n*'
 
@@ -282,15 +286,149 @@ def test_unknown_format_is_refused(result, tmp_path):
         write_report(result, tmp_path / "r", formats=("jpg",))
 
 
-@pytest.mark.parametrize("width", [80, 100, 160])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_text_fits_its_width(result, width):
     """No line is wider than the terminal."""
     assert max(map(len, to_text(result, width=width).splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_tables_keep_labels_and_numbers_whole(result, width):
+    """At any width each row has its label, and no number is broken or loses a digit."""
+    text = to_text(result, width=width)
+    table = text.split("Responses to failure")[1].split("\n\n")[0]
+    for fit in result.failure:
+        rate = number_text(fit.stratum["base_lr"])
+        assert re.search(rf"^{rate}\s", table, re.MULTILINE)
+        assert exponent_text(fit) in table
+    assert "64-4,096 (4)" in table
+    assert "rollouts" in table
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_huge_batch_sizes_are_written_in_short(result, width):
+    """A batch size of 1e18 is never cut to a smaller one, and no column gives way to it."""
+    fit = result.learning[0]
+    *cells, last = fit.cells
+    cells = (*cells, dataclasses.replace(last, batch_size=10**18, in_headline=True))
+    fit = dataclasses.replace(fit, cells=cells)
+    text = to_text(dataclasses.replace(result, learning=(fit,), failure=()), width=width)
+    assert "64-1e18 (4)" in text
+    for word in (exponent_text(fit), "reached", "of 8", "rollouts"):
+        assert word in text
+
+
+def _events(**more):
+    row = {
+        "run_id": "B00064-lr0.0003-s0", "clock": "learning", "target": 0.55, "batch_size": 64,
+        "seed": 1, "lower": 7_168.0, "upper": np.inf, "censoring": "right",
+        "reason": "failed before target", "flags": "failed_before_target,inside_warmup,dip", **more,
+    }  # fmt: skip
+    return pd.DataFrame([row, {**row, "clock": "failure", "target": np.nan, "flags": ""}])
+
+
+def _printed(grid, width):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(grid)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("run_id", ["a", "B00064-lr0.0003-s0", "x" * 75])
+def test_list_of_events_loses_nothing(width, run_id):
+    """At any width every cell of the list is printed whole, and no line is too long."""
+    text = _printed(event_list(_events(run_id=run_id, batch_size=10**18)), width)
+    assert max(map(len, text.splitlines())) <= width
+    for word in ("failed before target", "failed_before_target,", "inside_warmup,", "dip"):
+        assert word in re.sub(r"\n\s+", " ", text)
+    for word in ("0.55", "1e18", "7,168", "inf", "right", "learning", "failure"):
+        assert word in text
+    assert run_id in text.replace("\n", "")
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_list_of_runs_loses_nothing(width):
+    """At any width every number of a run stands whole under or beside its name."""
+    row = {
+        "run_id": "B04096-lr0.0002-s3", "framework": "twoclock", "batch_size": 4096, "lr": 1e-5,
+        "group_size": 8, "clip_active": "no", "seed": 123_456, "rollouts": 768,
+        "responses": 49_152_000, "validations": 97, "ended": "completed",
+    }  # fmt: skip
+    text = _printed(run_list(pd.DataFrame([row])), width)
+    assert max(map(len, text.splitlines())) <= width
+    for word in ("B04096-lr0.0002-s3", "4,096", "1e-5", "49,152,000", "completed", "123,456"):
+        assert word in text
+
+
+def _independence(result, item, fit, width=200):
+    other = dataclasses.replace(result, failure=(fit,), equivalence=(item,))
+    text = to_text(other, width=width)
+    return text.split("Is failure independent")[1].split("\n\n")[0]
+
+
+def test_verdicts_on_independence_say_each_its_factor(result):
+    """The heading names the margin once; what factor it means depends on the sizes of each fit."""
+    items = tuple(
+        dataclasses.replace(item, factor=factor)
+        for item, factor in zip(result.equivalence, (None, 1.15, 1.52), strict=True)
+    )
+    text = to_text(dataclasses.replace(result, equivalence=items), width=300)
+    assert "Is failure independent of batch size? Within +-0.10\n" in text
+    assert "+-0.10 (a factor of 1.15)" in text
+    assert "+-0.10 (a factor of 1.52)" in text
+
+
+def test_no_verdict_says_why(result):
+    """A bound, a set and runs that are all alike are not called "not identified"."""
+    item = dataclasses.replace(
+        result.equivalence[0], estimate=None, lower=None, upper=None, verdict="not_identified"
+    )
+    fit = result.failure[0]
+    bounded = dataclasses.replace(
+        fit, status="bound", exponent=None, bound=Bound("upper", -0.68, None, None, 0.95)
+    )
+    a_set = dataclasses.replace(bounded, bound=Bound("both", None, -0.13, 0.03, 1.0))
+    alike = dataclasses.replace(fit.exponent, se=0.0, method="degenerate")
+    cases = {
+        "the data bound the exponent on one side only (at most -0.68)": bounded,
+        "the data give a set of exponents only (set [-0.13, 0.03])": a_set,
+        "no interval (all runs of a batch size are alike)": dataclasses.replace(
+            fit, exponent=alike
+        ),
+        "the exponent is not identified": dataclasses.replace(
+            fit, status="not_identified", exponent=None
+        ),
+    }
+    for words, case in cases.items():
+        assert f"no verdict: {words}" in _independence(result, item, case)
+    rejected = dataclasses.replace(item, verdict="rejected")
+    text = _independence(result, rejected, bounded)
+    assert "rejected: exponent at most -0.68 at 95 % lies outside +-0.10" in text
+
+
+def test_a_set_is_no_interval(result):
+    """A set of exponents is called one, and what seed noise adds to it stands below the table."""
+
+    class Noisy(Bound):
+        profile = (-0.22, 0.17)
+
+    fit = dataclasses.replace(
+        result.learning[1], bound=Noisy("both", None, -0.13, 0.03, 1.0), stratum={"base_lr": 1e-5}
+    )
+    other = dataclasses.replace(result, learning=(fit,), failure=(), equivalence=())
+    text = to_text(other, width=200)
+    assert "set [-0.13, 0.03]" in text
+    assert "passes through every interval; with seed noise [-0.22, 0.17] at 95 %" in text
+    shown = display_tables(other)["exponents"]
+    assert shown.filter(like="Exponent").iloc[0, 0] == "set [-0.13, 0.03]"
+    assert shown["Profile"].tolist() == ["[-0.22, 0.17]"]
+    full = report_tables(other)["exponents"]
+    assert full[["profile_lower", "profile_upper"]].iloc[0].tolist() == [-0.22, 0.17]
+
+
 def test_text_claims_no_more_than_the_verdicts(result):
     """Inconclusive stays inconclusive, and no difference is not called equality."""
-    text = to_text(result, width=200)
+    text = to_text(result, width=300)
     assert "not identified" in text
     assert "at most 0.31" in text
     for item in result.equivalence:

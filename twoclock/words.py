@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twoclock.results import ClockFit, Equivalence
+from twoclock.results import Bound, ClockFit, Equivalence
 
 COLUMN_WORDS = {
     "base_lr": "base lr",
@@ -29,7 +29,7 @@ COLUMN_WORDS = {
 
 STATUS_WORDS = {
     "converged": "converged",
-    "bound": "bounded on one side",
+    "bound": "bounded",
     "not_identified": "not identified",
     "failed": "fit failed",
 }
@@ -65,6 +65,19 @@ def number_text(value: Any) -> str:
     mantissa, _, power = f"{value:.2e}".partition("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
     return f"{mantissa}e{int(power)}"
+
+
+def count_text(value: float) -> str:
+    """Return a count (responses, batch size) in full, a huge one in short; never cut.
+
+    Examples
+    --------
+    >>> [count_text(v) for v in (64, 2048.0, 1_048_576, 10**18, 2.5e9, 0.125)]
+    ['64', '2,048', '1,048,576', '1e18', '2.5e9', '0.125']
+    """
+    if abs(value) >= 1e9:
+        return number_text(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def _decimals(half_width: float, numbers: Sequence[float], least: int) -> int:
@@ -140,10 +153,41 @@ def exponent_text(fit: ClockFit) -> str:
         return STATUS_WORDS.get(fit.status, fit.status)
     if bound.side == "both":
         lower, upper = bound.lower or 0.0, bound.upper or 0.0
-        decimals = _decimals(abs(upper - lower) / 2, [lower, upper], 2)
-        return f"in [{_limit(bound.lower, decimals)}, {_limit(bound.upper, decimals)}]"
+        return f"set {pair_text(lower, upper)}"
     word = "at most" if bound.side == "upper" else "at least"
     return f"{word} {_limit(bound.value, 2)}"
+
+
+def pair_text(lower: float, upper: float) -> str:
+    """Return an interval that has no point in it, to the digits that its width supports.
+
+    Examples
+    --------
+    >>> pair_text(-0.1312, 0.0309), pair_text(-0.2, float("inf"))
+    ('[-0.13, 0.03]', '[-0.20, no limit]')
+    """
+    ends = [end for end in (lower, upper) if math.isfinite(end)]
+    decimals = _decimals(abs(upper - lower) / 2 if len(ends) == 2 else 0.0, ends, 2)
+    return f"[{_limit(lower, decimals)}, {_limit(upper, decimals)}]"
+
+
+def set_text(bound: Bound | None, level: float) -> str:
+    """Return what the set of a bound on both sides is, and how far seed noise widens it.
+
+    Empty for any other bound.
+
+    Examples
+    --------
+    >>> set_text(Bound("both", None, -0.13, 0.03, 1.0), 0.95)
+    'set: exponents with which one line passes through every interval'
+    """
+    if bound is None or bound.side != "both":
+        return ""
+    text = "set: exponents with which one line passes through every interval"
+    pair = getattr(bound, "profile", None)
+    return (
+        text if pair is None else f"{text}; with seed noise {pair_text(*pair)} at {100 * level:g} %"
+    )
 
 
 def published_text(exponent: float, source: str) -> str:
@@ -295,26 +339,55 @@ def margin_text(margin: float, factor: float | None) -> str:
     return f"+-{margin:.2f}" + ("" if factor is None else f" (a factor of {factor:.3g})")
 
 
-def equivalence_text(item: Equivalence) -> str:
-    """Return the verdict on independence of batch size in plain words, and no more than it says."""
-    margin = f"+-{item.margin:.2f}"
+def equivalence_text(item: Equivalence, fit: ClockFit | None = None) -> str:
+    """Return the verdict on independence of batch size in plain words, and no more than it says.
+
+    Parameters
+    ----------
+    item : Equivalence
+        The verdict.
+    fit : ClockFit, optional
+        The fit that it is about: says why there is no verdict.
+    """
+    margin = margin_text(item.margin, item.factor)
     if item.verdict == "not_identified":
-        return "no verdict: the exponent is not identified"
+        return f"no verdict: {_why_none(fit)}"
     value = estimate_text(item.estimate, item.lower, item.upper)
     value = f"exponent {value} at {100 * item.level:g} %"
+    if item.estimate is None and fit is not None and fit.bound is not None:
+        value = f"exponent {exponent_text(fit)}"
+        if fit.bound.level < 1:
+            value += f" at {100 * fit.bound.level:g} %"
     if item.verdict == "supported":
         return f"supported: {value} lies within {margin}"
     if item.verdict == "rejected":
         return f"rejected: {value} lies outside {margin}"
-    parts = [f"inconclusive: {value}"]
+    parts = [f"inconclusive: {value} reaches beyond {margin}"]
     if item.smallest_margin is not None:
         factor = item.factor
         if factor is not None and item.margin > 0:
             factor = factor ** (item.smallest_margin / item.margin)
         parts.append(f"these data would support {margin_text(item.smallest_margin, factor)}")
     if item.runs_per_cell is not None:
-        parts.append(f"about {item.runs_per_cell:,} runs per batch size would settle {margin}")
+        parts.append(
+            f"about {item.runs_per_cell:,} runs per batch size would settle +-{item.margin:.2f}"
+        )
     return "; ".join(parts)
+
+
+def _why_none(fit: ClockFit | None) -> str:
+    """Return why a fit gives no verdict on its exponent."""
+    if fit is not None and fit.bound is not None:
+        if fit.bound.side == "both":
+            return f"the data give a set of exponents only ({exponent_text(fit)})"
+        return f"the data bound the exponent on one side only ({exponent_text(fit)})"
+    if fit is not None and fit.exponent is not None:
+        if fit.exponent.method == "degenerate":
+            return "no interval (all runs of a batch size are alike)"
+        return "the exponent has no seed interval"
+    if fit is not None and fit.status == "failed":
+        return "the fit failed"
+    return "the exponent is not identified"
 
 
 def common_column(labels: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
+from twoclock.report.grid import Column, Grid, Row
 from twoclock.report.names import Names, per_cent
 from twoclock.report.parts import Lines, bullet
 from twoclock.results import ClockFit
 from twoclock.words import (
     common_column,
+    count_text,
     estimate_text,
     event_text,
     exponent_text,
     number_text,
     published_text,
+    set_text,
     stratum_order,
 )
 
@@ -36,28 +36,13 @@ def by_event(fits: Sequence[ClockFit]) -> list[list[ClockFit]]:
     ]
 
 
-def _table(title: str, columns: Iterable[tuple[str, str]]) -> Table:
-    """Return an open table; `columns` are (header, justify); the first and the last may wrap."""
-    table = Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        show_edge=False,
-    )
-    for i, (header, justify) in enumerate(columns):
-        table.add_column(Text(header), justify=justify, no_wrap=i > 0, overflow="fold")  # type: ignore[arg-type]
-    return table
-
-
 def clock_lines(fits: Sequence[ClockFit], published: pd.DataFrame, names: Names) -> Lines:
     """Return the table of one clock and target, and what other methods and choices give."""
     word, labels = common_column([names.stratum(fit.stratum) for fit in fits])
     table = _clock_table(fits, published, (word, labels))
     lines: Lines = [table]
     for fit, label in zip(fits, labels, strict=True):
-        text = beside_text(fit)
+        text = "; ".join(filter(None, (set_text(fit.bound, names.level), beside_text(fit))))
         if text:
             lines.append(bullet(f"{label}: {text}", "dim"))
     return lines
@@ -65,30 +50,24 @@ def clock_lines(fits: Sequence[ClockFit], published: pd.DataFrame, names: Names)
 
 def _clock_table(
     fits: Sequence[ClockFit], published: pd.DataFrame, named: tuple[str, tuple[str, ...]]
-) -> Table:
+) -> Grid:
     word, labels = named
     level = next((fit.exponent.level for fit in fits if fit.exponent), 0.95)
-    title = f"{event_text(fits[0].clock, fits[0].targets)}, R = c * B^exponent"
     columns = [
-        (word, "left"),
-        (f"exponent [{per_cent(level)}]", "left"),
-        ("reached" if fits[0].clock == "learning" else "failed", "right"),
-        ("batch sizes", "left"),
-        ("rollouts", "right"),
+        Column(word),
+        Column(f"exponent [{per_cent(level)}]"),
+        Column("reached" if fits[0].clock == "learning" else "failed", right=True),
+        Column("batch sizes"),
+        Column("rollouts", right=True),
     ]
-    table = _table(title, columns)
+    rows = []
     for fit, label in zip(fits, labels, strict=True):
         style = "" if fit.status == "converged" else "yellow"
-        table.add_row(
-            Text(label),
-            Text(exponent_text(fit), style=style),
-            _reached(fit),
-            Text(_sizes(fit)),
-            _rollouts(fit),
-        )
+        cells = (label, exponent_text(fit), _reached(fit), _sizes(fit), _rollouts(fit))
+        rows.append(Row(cells, style))
     for name, exponent in _published(published, fits[0].clock):
-        table.add_row(Text(name), Text(exponent), style="dim")
-    return table
+        rows.append(Row((name, exponent, "", "", ""), "dim"))
+    return Grid(columns, rows, f"{event_text(fits[0].clock, fits[0].targets)}, R = c * B^exponent")
 
 
 def _published(published: pd.DataFrame, clock: str) -> list[tuple[str, str]]:
@@ -147,7 +126,7 @@ def _sizes(fit: ClockFit) -> str:
     sizes = fit.batch_sizes
     if not sizes:
         return "none"
-    text = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,}-{sizes[-1]:,}"
+    text = "-".join(count_text(size) for size in dict.fromkeys((sizes[0], sizes[-1])))
     cells = len(fit.cells)
     return f"{text} ({len(sizes)} of {cells})" if cells > len(sizes) else f"{text} ({cells})"
 
@@ -157,5 +136,5 @@ def _rollouts(fit: ClockFit) -> str:
     known = [c.rollouts_to_event for c in fit.cells if c.rollouts_to_event is not None]
     if not known:
         return ""
-    low, high = f"{min(known):,.0f}", f"{max(known):,.0f}"
+    low, high = count_text(round(min(known))), count_text(round(max(known)))
     return low if low == high else f"{low}-{high}"

@@ -11,13 +11,15 @@ from typing import Any
 
 import pandas as pd
 
-from twoclock.report.names import Names, all_notes, per_cent
-from twoclock.results import Difference, Exponent, TwoClocks
+from twoclock.report.names import Names, all_notes, fit_of, per_cent
+from twoclock.results import ClockFit, Difference, Exponent, TwoClocks
 from twoclock.words import (
     column_words,
+    equivalence_text,
     estimate_text,
     exponent_text,
     number_text,
+    pair_text,
     target_text,
 )
 
@@ -52,6 +54,12 @@ def _interval(exponent: Exponent | None, kind: str) -> str:
     return estimate_text(exponent.estimate, *pair).partition(" ")[2]
 
 
+def _widened(fit: ClockFit) -> str:
+    """Return the range that seed noise widens a set of exponents to."""
+    pair = getattr(fit.bound, "profile", None)
+    return "" if pair is None else pair_text(*pair)
+
+
 def _exponents(result: TwoClocks) -> list[Row]:
     names = Names(result)
     rows = []
@@ -64,7 +72,7 @@ def _exponents(result: TwoClocks) -> list[Row]:
                 head: exponent_text(fit),
                 "Interval by": e.method if e else "",
                 "Seed bootstrap": _interval(e, "percentile"),
-                "Profile": _interval(e, "profile"),
+                "Profile": _interval(e, "profile") or _widened(fit),
                 "Runs": _count(len(fit.used)),
                 "Events": _count(len(fit.used) - fit.count("right")),
                 "Not reached": _count(fit.count("right")),
@@ -169,10 +177,12 @@ def _equivalence(result: TwoClocks) -> list[Row]:
         {
             **names.columns(item.fit),
             "Margin": f"+-{item.margin:.2f}",
-            f"Exponent [{per_cent(item.level)}]": estimate_text(
-                item.estimate, item.lower, item.upper
-            ),
-            "Independent of B": item.verdict.replace("_", " "),
+            f"Exponent [{per_cent(item.level)}]": ""
+            if item.estimate is None
+            else estimate_text(item.estimate, item.lower, item.upper),
+            "Independent of B": item.verdict
+            if item.lower is not None
+            else equivalence_text(item, fit_of(result, item.fit)),
             "Smallest margin": ""
             if item.smallest_margin is None
             else f"+-{item.smallest_margin:.2f}",

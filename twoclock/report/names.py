@@ -24,6 +24,8 @@ class Names:
         strata = list(
             {str(sorted(fit.stratum.items())): fit.stratum for fit in result.fits}.values()
         )
+        analysis = result.settings.get("analysis", {})
+        self.level = float(analysis.get("level", 0.95))
         labels, self.common = stratum_labels(strata)
         self.details = stratum_details(strata)
         self._labels = dict(zip((str(sorted(s.items())) for s in strata), labels, strict=True))
@@ -41,6 +43,12 @@ class Names:
         """Return one short name of a fit: clock, target and stratum."""
         target = f" to {target_text(fit.targets[0])}" if fit.targets else ""
         return f"{fit.clock}{target}, {self.stratum(fit.stratum)}"
+
+
+def fit_of(result: TwoClocks, ref: FitRef) -> ClockFit | None:
+    """Return the fit that a comparison is about."""
+    same = (fit for fit in result.fits if FitRef.of(fit) == ref)
+    return next(same, None)
 
 
 def all_notes(result: TwoClocks, names: Names) -> tuple[Note, ...]:

@@ -92,7 +92,7 @@ def _exponents(result: TwoClocks) -> pd.DataFrame:
             "aicc": fit.aicc,
         }
         for kind in ("percentile", "profile"):
-            pair = getattr(exponent, kind) if exponent else None
+            pair = getattr(exponent or bound, kind, None)
             more[f"{kind}_lower"], more[f"{kind}_upper"] = pair or (None, None)
         if fit.lack_of_fit is not None:
             more["lack_of_fit_p"] = fit.lack_of_fit.p

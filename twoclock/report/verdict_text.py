@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from twoclock.report.names import Names, per_cent
+from twoclock.report.names import Names, fit_of, per_cent
 from twoclock.report.parts import MOST, Lines, bullet, heading, more
 from twoclock.results import Difference, FitRef, SafeWindow, TwoClocks
 from twoclock.words import (
     column_words,
+    count_text,
     equivalence_text,
     estimate_text,
     margin_text,
@@ -39,7 +40,7 @@ def difference_text(item: Difference) -> str:
 def _over(item: Difference) -> str:
     if not item.batch_sizes:
         return ""
-    return ", over B = " + ", ".join(f"{size:,}" for size in item.batch_sizes)
+    return ", over B = " + ", ".join(map(count_text, item.batch_sizes))
 
 
 def rise(result: TwoClocks, names: Names) -> Lines:
@@ -62,12 +63,13 @@ def independence(result: TwoClocks, names: Names) -> Lines:
     """Return the section on the failure clock's independence of batch size."""
     if not result.equivalence:
         return []
-    sizes = dict.fromkeys(margin_text(item.margin, item.factor) for item in result.equivalence)
-    lines: Lines = [heading(f"Is failure independent of batch size? Within {', '.join(sizes)}")]
+    margins = dict.fromkeys(margin_text(item.margin, None) for item in result.equivalence)
+    lines: Lines = [heading(f"Is failure independent of batch size? Within {', '.join(margins)}")]
     styles = {"supported": "green", "rejected": "red"}
     for item in result.equivalence:
         text = Text(f"{names.stratum(item.fit.stratum)}: ")
-        text.append(equivalence_text(item), style=styles.get(item.verdict, "yellow"))
+        style = styles.get(item.verdict, "yellow")
+        text.append(equivalence_text(item, fit_of(result, item.fit)), style=style)
         lines.append(bullet(text))
     return lines
 
@@ -104,7 +106,7 @@ def windows(result: TwoClocks, names: Names) -> Lines:
 def _window_text(window: SafeWindow, names: Names) -> str:
     rows = list(zip(window.batch_size, window.ratio, window.lower, window.upper, strict=True))
     ends = rows if len(rows) <= 2 else [rows[0], rows[-1]]
-    ratios = "; ".join(f"B = {b:,.0f}: {estimate_text(*r, least=1)}" for b, *r in ends)
+    ratios = "; ".join(f"B = {count_text(b)}: {estimate_text(*r, least=1)}" for b, *r in ends)
     scale = estimate_text(window.exponent.estimate, window.exponent.lower, window.exponent.upper)
     head = f"{names.stratum(window.stratum)}, target {target_text(window.target)}"
     return f"{head}: {ratios}; goes as B^{scale}"
