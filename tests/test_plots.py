@@ -15,7 +15,8 @@ from tests.golden_figures import FIGURES, FOLDER, draw_golden
 from tests.synthetic import make_two_clocks
 from twoclock import plots
 from twoclock.plots.clock import clock_size
-from twoclock.plots.forest import exponent_rows, forest_size
+from twoclock.plots.curves import grid_size
+from twoclock.plots.forest import Row, draw_forest, exponent_rows, forest_size
 from twoclock.plots.series import fit_points, jitter
 from twoclock.plots.style import DOUBLE, SINGLE, looks, short_number
 from twoclock.results import Bound
@@ -106,14 +107,17 @@ def test_every_run_is_drawn_once(result, ax):
 
 
 def test_jitter_keeps_order_and_separates_runs(result):
-    """Runs of a batch size stand side by side, well inside the way to the next batch size."""
+    """Runs of a batch size stand side by side and are still read at their batch size."""
     series = [fit_points(fit) for fit in result.learning]
     first, second = jitter(series), jitter(series)
     for points, shift, again in zip(series, first, second, strict=True):
         assert np.array_equal(shift, again)
         x = points.batch_size * shift
         assert len(np.unique(x)) == len(x)
-        assert (np.abs(np.log(shift)) < np.log(4) / 4).all()
+        assert shift.max() / shift.min() <= 1.12
+    near = [dataclasses.replace(points, batch_size=points.batch_size**0.5) for points in series]
+    for shift in jitter(near):  # sizes a factor of two apart: 12 % of the way
+        assert shift.max() / shift.min() <= 2**0.12
 
 
 def test_forest_rows(result):
@@ -127,14 +131,28 @@ def test_forest_rows(result):
     assert (rows[3].lower, rows[3].text) == (None, "not identified")
 
 
-def test_forest_draws_a_set_without_a_point(result, ax):
-    """A bound on both sides is a bar and no point estimate."""
+def test_forest_draws_a_set_as_an_open_box(result, ax):
+    """A bound on both sides is no interval at a level: a box, without point, caps or line."""
     fit = dataclasses.replace(result.learning[1], bound=Bound("both", None, -0.1, 0.2, 1.0))
-    other = dataclasses.replace(result, learning=(fit,))
+    other = dataclasses.replace(result, learning=(fit,), failure=(), equivalence=())
     row = exponent_rows(other)[1]
-    assert (row.estimate, row.lower, row.upper) == (None, -0.1, 0.2)
-    assert row.text == "in [\N{MINUS SIGN}0.10, 0.20]"
-    plots.plot_exponents(other, ax)
+    assert (row.kind, row.estimate, row.lower, row.upper) == ("set", None, -0.1, 0.2)
+    assert row.text == "set [\N{MINUS SIGN}0.10, 0.20]"
+    draw_forest(ax, [row], margin=None)
+    (box,) = ax.patches
+    assert box.get_x() == pytest.approx(-0.1)
+    assert box.get_width() == pytest.approx(0.3)
+    assert len(ax.lines) == 1  # the one at zero
+    assert "open box" in ax.get_xlabel()
+
+
+def test_forest_draws_seed_noise_of_a_set_dashed(ax):
+    """How far seed noise widens a set is a dashed line through its box, named below the axis."""
+    draw_forest(ax, [Row("a", "", None, -0.1, 0.2, "set", noise=(-0.3, np.inf))], margin=None)
+    noise = ax.lines[-1]
+    assert noise.get_linestyle() == "--"
+    assert list(noise.get_xdata()) == pytest.approx([-0.3, ax.get_xlim()[1]])
+    assert "dashed: the same with seed noise" in ax.get_xlabel()
 
 
 def test_wide_interval_does_not_squash_the_axis(result, ax):
@@ -162,7 +180,7 @@ def test_curves_show_every_run_with_validations(result, ax):
     """One thin line per run, and the censored run marked as such."""
     stratum = result.learning[0].stratum
     plots.plot_validation_curves(result, stratum, 4096, ax)
-    assert sum(len(line.get_xdata()) > 5 for line in ax.lines) == 5
+    assert sum(len(path.vertices) > 5 for path in ax.collections[0].get_paths()) == 5
     assert "no failure by the end" in _legend(ax)
 
 
@@ -171,6 +189,33 @@ def test_curves_of_a_run_without_validations_do_not_fail(result, ax):
     bare = dataclasses.replace(result, evals=pd.DataFrame(), marks=pd.DataFrame())
     plots.plot_validation_curves(bare, result.learning[0].stratum, 64, ax)
     assert not any(len(line.get_xdata()) > 2 for line in ax.lines)
+    assert not ax.collections[0].get_paths()
+
+
+@pytest.mark.parametrize(("n", "labelled"), [(5, 5), (6, 3), (7, 7), (8, 4)])
+def test_grid_labels_its_ticks_consistently(result, n, labelled):
+    """Ticks are labelled below the last row, or below all panels where that row is not full."""
+    stratum = result.learning[0].stratum
+    fits = tuple(
+        dataclasses.replace(
+            fit, events=fit.events.assign(batch_size=64 + np.arange(len(fit.events)) % n)
+        )
+        for fit in result.fits
+        if fit.stratum == stratum
+    )
+    other = dataclasses.replace(result, learning=fits[:1], failure=())
+    with plots.figure_style():
+        figure = plots.new_figure(*grid_size(n))
+        plots.plot_validation_grid(other, stratum, figure)
+        figure.draw_without_rendering()
+    shown = [ax for ax in figure.axes if ax.get_visible()]
+    with_labels = [ax for ax in shown if ax.xaxis.get_tick_params()["labelbottom"]]
+    assert (len(shown), len(with_labels)) == (n, labelled)
+    texts = [text.get_text() for text in figure.texts]
+    assert texts == ["Responses generated", "Validation accuracy"]
+    for ax in with_labels:
+        boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+        assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 @pytest.mark.parametrize("n", [1, 3, 12])
@@ -235,7 +280,8 @@ def test_looks_differ_without_colour():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(100_000, "100k"), (131_072, "131.072k"), (0.5, "0.5"), (2e6, "2M")]
+    ("value", "text"),
+    [(100_000, "100k"), (131_072, "131.072k"), (0.5, "0.5"), (2e6, "2M"), (1e18, "1e18")],
 )
 def test_axis_numbers_are_plain(value, text):
     """Axis numbers carry no powers of ten."""

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from twoclock.plots.style import (
     DOUBLE,
@@ -26,12 +29,16 @@ from twoclock.plots.style import (
     responses_axis,
 )
 from twoclock.results import TwoClocks
-from twoclock.words import target_text
+from twoclock.words import count_text, target_text
 
 Scale = Literal["log", "linear"]
 
 SIZE = (SINGLE, 2.6)
 """Default size of one panel, inches."""
+
+_LEFT, _BELOW, _ABOVE = 0.52, 0.62, 0.24
+_ACROSS, _BETWEEN, _PANEL = 0.12, 0.36, (1.5, 1.15)
+"""Margins, gaps and (about) the panels of a grid, inches."""
 
 _RUN = "#8a8a8a"
 
@@ -110,35 +117,74 @@ def plot_validation_grid(
     Parameters are those of `plot_validation_curves`; `figure` must be empty.
     """
     sizes = stratum_sizes(result, stratum)
-    columns = min(len(sizes), 4) or 1
-    rows = math.ceil(len(sizes) / columns) or 1
+    rows, columns = grid_shape(len(sizes))
     figure = figure or new_figure(*grid_size(len(sizes)))
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    axes = _panels(figure, rows, columns, full=rows * columns == len(sizes))
     target = _target(result, stratum)
     everything: list[Run] = []
     for ax, size in zip(axes, sizes, strict=False):
         runs = find_runs(result, stratum, size)
         everything += runs
         draw_curves(ax, runs, target, scale=scale)
-        ax.set_title(f"B = {size:,}", loc="left", pad=3)
+        ax.set_title(f"B = {count_text(size)}", loc="left", pad=3)
     for ax in axes[len(sizes) :]:
         ax.set_visible(False)
-    _limit(axes[0], everything, scale)
-    for ax in axes[::columns]:
-        ax.set_ylabel("Validation accuracy")
-    for ax in axes[max(len(sizes) - columns, 0) : len(sizes)]:
-        ax.set_xlabel("Responses generated")
-        ax.xaxis.set_tick_params(labelbottom=True)
+    panel = axes[0].get_position().width * figure.get_figwidth()
+    _limit(axes[0], everything, scale, panel)
+    for ax in axes:  # small panels: minor ticks would only crowd them
+        ax.xaxis.set_minor_locator(NullLocator())
     handles = _keys(everything, target)
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False)
     return figure
 
 
+def _panels(figure: Figure, rows: int, columns: int, *, full: bool) -> list[Axes]:
+    """Return panels with common axes in reading order, placed in inches: no layout to solve.
+
+    Tick labels stand below the last row, or below every row where the last one is not full.
+    """
+    width, height = figure.get_size_inches()
+    figure.set_layout_engine("none")
+    places = {
+        "left": _LEFT / width,
+        "right": 1 - 0.12 / width,
+        "bottom": _BELOW / height,
+        "top": 1 - _ABOVE / height,
+        "wspace": _ACROSS / _PANEL[0],
+        "hspace": _BETWEEN / _PANEL[1],
+    }
+    shared: dict[str, Any] = {"sharex": True, "sharey": True, "squeeze": False}
+    grid: Any = figure.subplots(rows, columns, gridspec_kw=places, **shared)
+    for ax in grid.ravel():
+        ax.xaxis.set_tick_params(labelbottom=not full or ax in grid[-1])
+    middle = {"x": (_LEFT + width - 0.12) / 2 / width, "y": (_BELOW + height - _ABOVE) / 2 / height}
+    font = mpl.rcParams["axes.labelsize"]
+    below = (_BELOW - 0.25) / height
+    figure.text(middle["x"], below, "Responses generated", ha="center", va="top", fontsize=font)
+    style: dict[str, Any] = {"ha": "left", "va": "center", "rotation": 90, "fontsize": font}
+    figure.text(0.05 / width, middle["y"], "Validation accuracy", **style)
+    return list(grid.ravel())
+
+
+def grid_shape(n: int) -> tuple[int, int]:
+    """Return rows and columns for `n` panels: up to four (or three, or five) in a row, few gaps.
+
+    Examples
+    --------
+    >>> [grid_shape(n) for n in (1, 4, 5, 6, 7, 8, 10, 12)]
+    [(1, 1), (1, 4), (1, 5), (2, 3), (2, 4), (2, 4), (2, 5), (3, 4)]
+    """
+    if n <= 4:
+        return 1, max(n, 1)
+    columns = min((4, 3, 5), key=lambda across: -n % across)
+    return math.ceil(n / columns), columns
+
+
 def grid_size(n: int) -> tuple[float, float]:
-    """Return the size (inches) of a grid of `n` panels, four in a row at double-column width."""
-    columns = min(n, 4) or 1
-    width = DOUBLE if columns > 2 else DOUBLE * columns / 3 + 0.5
-    return width, 0.75 + 1.45 * (math.ceil(n / columns) or 1)
+    """Return the size (inches) of a grid of `n` panels, at most double-column width."""
+    rows, columns = grid_shape(n)
+    width = DOUBLE if columns > 2 else _LEFT + 0.12 + columns * 2.2 + (columns - 1) * _ACROSS
+    return width, _ABOVE + _BELOW + rows * _PANEL[1] + (rows - 1) * _BETWEEN
 
 
 def stratum_sizes(result: TwoClocks, stratum: Mapping[str, Any]) -> list[int]:
@@ -169,7 +215,9 @@ def find_runs(result: TwoClocks, stratum: Mapping[str, Any], batch_size: int) ->
         return []
     events = _events(result, stratum)
     events = events[events["batch_size"] == batch_size].sort_values(["seed", "run_id"])
-    evals = result.evals[result.evals["run_id"].isin(events["run_id"])]
+    events = events[["run_id", "clock", "target", "lower", "upper", "censoring"]]
+    evals = result.evals[["run_id", "metric", "responses", "accuracy"]]
+    evals = evals[evals["run_id"].isin(events["run_id"])]
     if evals["metric"].notna().any():
         evals = evals[evals["metric"] == evals["metric"].mode().iloc[0]]
     evals = evals[evals["accuracy"].notna()].sort_values("responses", kind="stable")
@@ -210,18 +258,41 @@ def draw_curves(ax: Axes, runs: Sequence[Run], target: float | None, *, scale: S
     ax.set_xscale(scale)
     if target is not None:
         ax.axhline(target, color=TARGET, lw=0.7, ls=(0, (3, 2)), zorder=1)
-    for run in runs:
-        shown = run.responses > 0 if scale == "log" else np.isfinite(run.responses)
-        ax.plot(run.responses[shown], run.accuracy[shown], color=_RUN, lw=0.6, zorder=2)
-        if run.reached is not None and target is not None and math.isfinite(run.reached[1]):
-            _mark(ax, run.reached, target, TARGET, "o")
-        if run.failed is not None and math.isfinite(run.failed[1]):
-            _mark(ax, run.failed, _value(run, run.failed[1]), FAILURE, "X")
-        elif run.failed is not None and len(run.responses):
-            end = max(run.failed[0], run.responses[shown].min(initial=np.inf))
-            ax.plot([end], [_value(run, end)], marker=">", mfc="white", mec=GREY, ms=3.6, mew=0.8)
-        if len(run.dips):
-            ax.plot(*run.dips.T, ls="none", marker="v", mfc="white", mec=FAILURE, ms=3, mew=0.7)
+    seen = [run.responses > 0 if scale == "log" else run.responses >= 0 for run in runs]
+    curves = [
+        np.column_stack((run.responses[on], run.accuracy[on]))
+        for run, on in zip(runs, seen, strict=True)
+    ]
+    ax.add_collection(LineCollection(curves, colors=_RUN, linewidths=0.6, zorder=2))
+    reached = [(run.reached, target) for run in runs if target is not None and _ends(run.reached)]
+    _mark(ax, reached, TARGET, "o")
+    failed = [run for run in runs if _ends(run.failed)]
+    _mark(ax, [(run.failed, _value(run, _upper(run))) for run in failed], FAILURE, "X")
+    healthy = [
+        (max(run.failed[0], run.responses[on].min(initial=np.inf)), run)
+        for run, on in zip(runs, seen, strict=True)
+        if run.failed is not None and not _ends(run.failed) and len(run.responses)
+    ]
+    ends = [(end, _value(run, end)) for end, run in healthy]
+    _scatter(ax, ends, marker=">", mfc="white", mec=GREY, ms=3.6, mew=0.8)
+    dips = [tuple(point) for run in runs for point in run.dips.tolist()]
+    _scatter(ax, dips, marker="v", mfc="white", mec=FAILURE, ms=3, mew=0.7)
+    ax.autoscale_view()
+
+
+def _ends(interval: tuple[float, float] | None) -> bool:
+    """Return whether an event was seen."""
+    return interval is not None and math.isfinite(interval[1])
+
+
+def _upper(run: Run) -> float:
+    return math.inf if run.failed is None else run.failed[1]
+
+
+def _scatter(ax: Axes, points: Sequence[tuple[float, ...]], **style: Any) -> None:
+    """Draw marks as one artist: a grid has thousands."""
+    if points:
+        ax.plot(*zip(*points, strict=True), ls="none", **style)
 
 
 def _value(run: Run, responses: float) -> float:
@@ -229,15 +300,26 @@ def _value(run: Run, responses: float) -> float:
     return float(run.accuracy[int(np.argmin(np.abs(run.responses - responses)))])
 
 
-def _mark(ax: Axes, interval: tuple[float, float], y: float, colour: str, marker: str) -> None:
-    """Draw an event: a bar over its interval, with the marker at its end (the first it is seen)."""
-    low, high = interval
-    start = low if low > 0 or ax.get_xscale() == "linear" else high
-    ax.plot([start, high], [y, y], color=colour, lw=2.2, solid_capstyle="butt", alpha=0.5, zorder=3)
-    ax.plot([high], [y], marker=marker, color=colour, ms=3.4, mew=0.4, mec="white", zorder=4)
+def _mark(
+    ax: Axes,
+    events: Sequence[tuple[tuple[float, float] | None, float]],
+    colour: str,
+    marker: str,
+) -> None:
+    """Draw events: bars over their intervals, the markers at their ends (the first they are seen).
+
+    `events` are pairs of an interval of responses and the accuracy to draw it at.
+    """
+    linear = ax.get_xscale() == "linear"
+    known = [(*interval, y) for interval, y in events if interval is not None]
+    bars = [[(low if low > 0 or linear else high, y), (high, y)] for low, high, y in known]
+    look: dict[str, Any] = {"colors": colour, "linewidths": 2.2, "alpha": 0.5, "zorder": 3}
+    ax.add_collection(LineCollection(bars, capstyle="butt", **look))
+    ends = [(high, y) for _, high, y in known]
+    _scatter(ax, ends, marker=marker, color=colour, ms=3.4, mew=0.4, mec="white", zorder=4)
 
 
-def _limit(ax: Axes, runs: Sequence[Run], scale: Scale) -> None:
+def _limit(ax: Axes, runs: Sequence[Run], scale: Scale, inches: float = math.inf) -> None:
     values = np.concatenate([run.accuracy for run in runs] or [np.zeros(1)])
     top = 1.02 if values.max(initial=0.0) <= 1.0 and values.min(initial=0.0) >= 0.0 else None
     if top is not None:
@@ -249,7 +331,7 @@ def _limit(ax: Axes, runs: Sequence[Run], scale: Scale) -> None:
         return
     low, high = float(points.min()) / 1.2, float(points.max()) * 1.25
     ax.set_xlim(low, high)
-    responses_axis(ax.xaxis, low, high)
+    responses_axis(ax.xaxis, low, high, inches=inches)
 
 
 def _keys(runs: Sequence[Run], target: float | None) -> list[Any]:

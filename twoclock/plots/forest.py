@@ -38,10 +38,12 @@ class Row:
         The point; None for bounds and for what is not identified.
     lower, upper : float or None
         Ends of the interval or bound; infinite: open (arrow); both None: nothing is drawn.
-    kind : {"fit", "published", "heading"}
-        Headings carry only a label.
+    kind : {"fit", "set", "published", "heading"}
+        Headings carry only a label; the ends of a set are certain, not an interval at a level.
     clock : str
         Clock of the row.
+    noise : tuple of float or None
+        How far seed noise widens a set.
     """
 
     label: str
@@ -51,6 +53,7 @@ class Row:
     upper: float | None = None
     kind: str = "fit"
     clock: str = "learning"
+    noise: tuple[float, float] | None = None
 
 
 def plot_exponents(result: TwoClocks, ax: Axes | None = None) -> Axes:
@@ -82,7 +85,8 @@ def forest_size(rows: Sequence[Row], width: float = SINGLE) -> tuple[float, floa
     letters = sum(max(map(len, column), default=0) for column in columns)
     # 0.055 inch a letter at 7 points; 1.2 inch is the least that a useful axis needs.
     needed = 1.2 + 0.055 * letters
-    return max(width, min(needed, DOUBLE)), 0.75 + 0.155 * len(rows)
+    lines = any(row.kind == "set" for row in rows) + any(row.noise is not None for row in rows)
+    return max(width, min(needed, DOUBLE)), 0.75 + 0.155 * len(rows) + 0.13 * lines
 
 
 def exponent_rows(result: TwoClocks) -> tuple[Row, ...]:
@@ -115,8 +119,11 @@ def _fit_row(fit: ClockFit, label: str) -> Row:
     bound = fit.bound
     if bound is None:
         return Row(label, text, clock=fit.clock)
-    low = bound.lower if bound.side == "both" else bound.value if bound.side == "lower" else None
-    high = bound.upper if bound.side == "both" else bound.value if bound.side == "upper" else None
+    if bound.side == "both":
+        noise = getattr(bound, "profile", None)
+        return Row(label, text, None, bound.lower, bound.upper, "set", fit.clock, noise)
+    low = bound.value if bound.side == "lower" else None
+    high = bound.value if bound.side == "upper" else None
     return Row(
         label,
         text,
@@ -164,6 +171,10 @@ def draw_forest(ax: Axes, rows: Sequence[Row], *, margin: float | None) -> None:
     label = "Exponent of batch size B"
     if margin is not None and failure:
         label += f"\nshaded: within \N{PLUS-MINUS SIGN}{margin:.2f}, independent of B"
+    if any(row.kind == "set" for row in rows):
+        label += "\nopen box: set of exponents that fit every interval"
+    if any(row.noise is not None for row in rows):
+        label += ";\ndashed: the same with seed noise"
     ax.set_xlabel(label)
 
 
@@ -172,7 +183,7 @@ def _limits(rows: Sequence[Row], margin: float | None) -> tuple[float, float]:
     ends = [
         min(max(end, -_FARTHEST), _FARTHEST)
         for row in rows
-        for end in (row.lower, row.upper)
+        for end in (row.lower, row.upper, *(row.noise or ()))
         if end is not None and math.isfinite(end)
     ]
     values = [*points, *ends, 0.0, -(margin or 0.0), margin or 0.0]
@@ -197,11 +208,24 @@ def _draw_row(ax: Axes, y: int, row: Row, limits: tuple[float, float]) -> None:
             return
         ax.plot([row.estimate], [y], marker="D", mfc="white", mec=GREY, ms=3.6, mew=0.9, zorder=3)
         return
-    if row.lower is not None and row.upper is not None:
+    if row.lower is not None and row.upper is not None and row.kind == "set":
+        _set(ax, y, row, limits, colour)
+    elif row.lower is not None and row.upper is not None:
         _interval(ax, y, (row.lower, row.upper), limits, colour)
     if row.estimate is not None:
         marker = "s" if row.clock == "failure" else "o"
         ax.plot([row.estimate], [y], marker=marker, color=colour, ms=4, zorder=3)
+
+
+def _set(ax: Axes, y: int, row: Row, limits: tuple[float, float], colour: str) -> None:
+    """Draw a set of exponents: an open box, no point and no caps, seed noise as a dashed line."""
+    ends = (row.lower or 0.0, row.upper or 0.0)
+    low, high = (min(max(end, limits[0]), limits[1]) for end in ends)
+    style: dict[str, Any] = {"facecolor": "white", "edgecolor": colour, "lw": 0.9, "zorder": 3}
+    ax.add_patch(Rectangle((low, y - 0.2), high - low, 0.4, **style))
+    if row.noise is not None:
+        low, high = max(row.noise[0], limits[0]), min(row.noise[1], limits[1])
+        ax.plot([low, high], [y, y], color=colour, lw=0.9, ls=(0, (2.5, 1.8)), zorder=2)
 
 
 def _interval(

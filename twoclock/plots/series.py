@@ -20,6 +20,10 @@ KINDS = ("exact", "interval", "left", "right")
 """Kinds of censoring that have a place on a log axis; `before_start` has none."""
 
 
+SPREAD, WIDEST = 0.12, 1.12
+"""How wide the runs of one batch size may stand: share of the smallest gap of log B, factor."""
+
+
 def _arrow(tip: float, start: float) -> MarkerStyle:
     """Return an arrow from `start` to `tip` above (below if negative) the point it marks."""
     barb = tip - 0.8 if tip > start else tip + 0.8
@@ -104,12 +108,13 @@ def fit_curve(fit: ClockFit, level: float) -> Curve | None:
 def jitter(series: Sequence[Points]) -> list[Floats]:
     """Return a factor on x for each run, so that runs of one batch size stand side by side.
 
-    Strata take neighbouring blocks, runs neighbouring places in their block; the whole stays
-    within a third of the way to the next batch size.
+    Strata take neighbouring blocks, runs neighbouring places in their block. The whole is so
+    narrow that each run is still read at its batch size: `SPREAD` of the way to the next batch
+    size, and never more than the factor `WIDEST`.
     """
     sizes = np.unique(np.concatenate([points.batch_size for points in series] or [np.array([])]))
     gap = float(np.min(np.diff(np.log(sizes)), initial=np.log(4.0)))
-    width = gap * 0.36
+    width = min(gap * SPREAD, float(np.log(WIDEST)))
     block = width / max(len(series), 1)
     out = []
     for i, points in enumerate(series):

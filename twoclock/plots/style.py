@@ -21,6 +21,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
+from twoclock.words import number_text
+
 Floats = NDArray[np.float64]
 
 SINGLE, DOUBLE = 3.4, 7.0
@@ -43,6 +45,7 @@ _STYLE: Any = {
     "font.size": 7.0,
     "axes.labelsize": 7.0,
     "axes.titlesize": 7.5,
+    "axes.titley": 1.0,  # a fixed place; finding one means measuring every tick label again
     "xtick.labelsize": 6.5,
     "ytick.labelsize": 6.5,
     "legend.fontsize": 6.5,
@@ -167,14 +170,16 @@ def short_number(value: float, _position: int | None = None) -> str:
 
     Examples
     --------
-    >>> [short_number(v) for v in (64, 1024, 4096, 10_000, 16384, 150_000, 1.5e6)]
-    ['64', '1,024', '4,096', '10k', '16,384', '150k', '1.5M']
+    >>> [short_number(v) for v in (64, 1024, 4096, 10_000, 16384, 150_000, 1.5e6, 1e18)]
+    ['64', '1,024', '4,096', '10k', '16,384', '150k', '1.5M', '1e18']
     """
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"
     whole = float(value).is_integer()
     if value < 10_000 or (whole and value <= 65_536 and math.log2(value).is_integer()):
         return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    if value >= 1e9:
+        return number_text(value)
     return f"{value / 1e6:.6g}M" if value >= 1e6 else f"{value / 1e3:.6g}k"
 
 
@@ -196,15 +201,20 @@ def batch_axis(ax: Axes, sizes: Sequence[float]) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
     # Room for runs standing side by side at the first and the last batch size (see `jitter`).
     gap = float(np.min(np.diff(np.log(ticks)), initial=math.log(4.0)))
-    margin = math.exp(max(0.26 * gap, 0.04 * span))
+    margin = math.exp(max(0.16 * gap, 0.05 * span))
     ax.set_xlim(ticks[0] / margin, ticks[-1] * margin)
 
 
-def responses_axis(axis: Any, low: float, high: float) -> None:
-    """Give a log axis of responses plain numbers, with enough ticks for its range."""
+def responses_axis(axis: Any, low: float, high: float, *, inches: float = math.inf) -> None:
+    """Give a log axis of responses plain numbers, with enough ticks for its range.
+
+    An axis whose decades are narrower than two labels (`inches` long in all) has decades only.
+    """
     decades = math.log10(high / low) if high > low > 0 else 1.0
     subs: Sequence[float] = (1.0,) if decades > 2.5 else (1.0, 3.0) if decades > 1.4 else (1, 2, 5)
-    if decades < 0.5:
+    if inches / decades < 0.67:
+        subs = (1.0,)
+    elif decades < 0.5:
         subs = (1, 1.5, 2, 3, 4, 5, 6, 8)
     axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
     axis.set_major_formatter(FuncFormatter(short_number))

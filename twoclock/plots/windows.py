@@ -26,7 +26,7 @@ from twoclock.plots.style import (
     legend_below,
 )
 from twoclock.results import ClockFit, SafeWindow, TwoClocks
-from twoclock.words import event_text, exponent_text
+from twoclock.words import count_text, event_text, exponent_text
 
 SIZE = (SINGLE, 3.2)
 """Default size, inches."""
@@ -131,7 +131,7 @@ def _handles(fits: list[ClockFit], window: SafeWindow | None) -> list[Any]:
 
 def _window_text(window: SafeWindow) -> str:
     first, last = window.batch_size[0], window.batch_size[-1]
-    ends = f"\N{MULTIPLICATION SIGN}{window.ratio[0]:.2g} at B = {first:,.0f}"
+    ends = f"\N{MULTIPLICATION SIGN}{window.ratio[0]:.2g} at B = {count_text(first)}"
     if last != first:
-        ends += f", \N{MULTIPLICATION SIGN}{window.ratio[-1]:.2g} at B = {last:,.0f}"
+        ends += f", \N{MULTIPLICATION SIGN}{window.ratio[-1]:.2g} at B = {count_text(last)}"
     return f"safe window: {ends}"

@@ -184,11 +184,14 @@ class _Once:
         self._figure: Figure | None = None
 
     def __call__(self) -> Figure:
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+
         if self._figure is None:
             self._figure = self._draw()
-            self._figure.draw_without_rendering()
             # Laid out once: every format gets the same positions, in a third of the time.
-            self._figure.set_layout_engine("none")
+            if isinstance(self._figure.get_layout_engine(), ConstrainedLayoutEngine):
+                self._figure.draw_without_rendering()
+                self._figure.set_layout_engine("none")
         return self._figure
 
 
