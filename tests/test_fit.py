@@ -237,6 +237,44 @@ def test_curved_law_is_noticed_without_replicates():
     assert "+ - - - - +" in message(found, "lack_of_fit")
     assert found.exponent.method == "model"
     assert "no seed interval exists" in message(found, "no_replicates")
+    assert found.lack_of_fit is None
+    assert "holds locally" in message(found, "lack_of_fit")
+    told = found.to_dict()["curvature"]
+    assert told["p"] < 1e-4
+    assert (told["pattern"], told["df1"], told["df2"]) == ("+ - - - - +", 1, 3)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        {64: [1e5] * 3, 256: [5e4] * 2, 1024: [2e5] * 2},
+        {64: [1e5] * 2, 256: [5e4], 1024: [2e5, (1.9e5, 2.1e5)]},
+        {64: [1e5] * 2, 256: [5e4] * 2, 1024: [">1e5"] * 2},
+    ],
+)
+def test_lack_of_fit_without_spread_is_infinite(cells):
+    """Seeds that agree exactly at sizes off the line are the strongest lack of fit, not none."""
+    found = fit(cells)
+    told = found.to_dict()["lack_of_fit"]
+    assert (told["statistic"], told["p"]) == (None, 0.0)
+    assert np.isinf(found.lack_of_fit.statistic)
+    assert "agree exactly" in message(found, "lack_of_fit")
+
+
+def test_lack_of_fit_needs_exact_runs_that_agree():
+    """A free level per size fits one exact run each for nothing: that is no lack of fit."""
+    found = fit({64: [1e5], 256: [5e4], 1024: [2e5, (1.9e5, 2.1e5)]})
+    assert found.status == "converged"
+    assert found.lack_of_fit is None
+    assert "lack_of_fit" not in codes(found)
+
+
+def test_exact_bend_is_infinite_curvature():
+    """Exact runs on a parabola in logs, with runs to spare, have p 0 and keep their pattern."""
+    found = fit({64: [1e5], 256: [5e4], 1024: [5e4], 4096: [1e5], 16384: [4e5]})
+    assert found.to_dict()["curvature"] == {
+        "statistic": None, "df1": 1.0, "df2": 2.0, "p": 0.0, "pattern": "+ - - - +"
+    }  # fmt: skip
 
 
 # intervals

@@ -19,14 +19,13 @@ from twoclock.fit.checks import (
     cell_means,
     driver_notes,
     influence_of,
-    lack_of_fit,
-    law_notes,
     leave_out,
     sensitivity,
 )
 from twoclock.fit.estimate import Estimates, Problem, aicc, choose_sigma
 from twoclock.fit.explain import Unidentified, explain, unbounded
 from twoclock.fit.headline import Headline, headline
+from twoclock.fit.lawcheck import curvature, lack_of_fit, law_notes
 from twoclock.fit.resample import SeedWeights
 from twoclock.fit.settings import FitSettings
 from twoclock.laws import LAWS, PowerLaw
@@ -202,6 +201,7 @@ class _Shell:
         beta, loglik = fit.beta[0], float(fit.loglik[0])
         degenerate = bool(np.isneginf(fit.log_sigma[0]))
         replicate = None if degenerate else lack_of_fit(problem, loglik)
+        bend = None if degenerate else curvature(problem, found)
         every = Problem.of(self.chosen.eligible, self.law, error=self.settings.error)
         influence = main.influence
         if self.settings.loo:
@@ -215,7 +215,7 @@ class _Shell:
         notes = [*self.chosen.notes, *_sigma_notes(problem, exponent.se, choices), *main.notes]
         notes += weighting_notes(problem, exponent.estimate, means)
         if not degenerate:
-            notes += law_notes(problem, found, replicate)
+            notes += law_notes(replicate, bend)
             notes += driver_notes(problem, exponent.estimate, half, influence)
         count = problem.data.design.shape[1] + 1 + int(problem.loglinear)
         return ClockFit(
@@ -229,6 +229,7 @@ class _Shell:
             loglik=None if degenerate else loglik,
             aicc=None if degenerate else aicc(loglik, count, len(problem)),
             lack_of_fit=replicate,
+            curvature=bend,
             influence=influence,
             sensitivity=choices,
             notes=tuple(notes),

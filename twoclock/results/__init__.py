@@ -7,13 +7,14 @@ None, never NaN). Nothing here fits, reads, draws or prints.
 from twoclock.results.clock_fit import ClockFit
 from twoclock.results.comparisons import Difference, Equivalence, FitRef, SafeWindow
 from twoclock.results.numbers import Floats, Pair, number, plain
-from twoclock.results.parts import Bound, Cell, Exponent, Influence, LackOfFit
+from twoclock.results.parts import Bound, Cell, Curvature, Exponent, Influence, LackOfFit
 from twoclock.results.two_clocks import TwoClocks
 
 __all__ = [
     "Bound",
     "Cell",
     "ClockFit",
+    "Curvature",
     "Difference",
     "Equivalence",
     "Exponent",

@@ -13,7 +13,7 @@ from scipy import stats
 from twoclock.laws import PowerLaw
 from twoclock.notes import Note
 from twoclock.results.numbers import Floats, number, plain
-from twoclock.results.parts import Bound, Cell, Exponent, Influence, LackOfFit
+from twoclock.results.parts import Bound, Cell, Curvature, Exponent, Influence, LackOfFit
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,8 @@ class ClockFit:
         Seed-bootstrap parameters, one row a draw; NaN where a draw could not be fitted.
     jackknife : DataFrame or None
         One row per deleted run: run_id, batch_size and one column a parameter (a, alpha).
+    curvature : Curvature or None
+        Test for a bend in log B; None with fewer than four batch sizes.
     """
 
     clock: str
@@ -91,6 +93,7 @@ class ClockFit:
     df: float | None = None
     draws: Floats | None = field(default=None, repr=False)
     jackknife: pd.DataFrame | None = field(default=None, repr=False)
+    curvature: Curvature | None = None
 
     @property
     def used(self) -> pd.DataFrame:
@@ -197,6 +200,7 @@ class ClockFit:
             "batch_sizes": list(self.batch_sizes),
             "cells": [cell.to_dict() for cell in self.cells],
             "lack_of_fit": self.lack_of_fit.to_dict() if self.lack_of_fit else None,
+            "curvature": self.curvature.to_dict() if self.curvature else None,
             "influence": [item.to_dict() for item in self.influence],
             "sensitivity": {key: number(value) for key, value in self.sensitivity.items()},
             "notes": [note.message for note in self.notes],

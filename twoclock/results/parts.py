@@ -1,4 +1,4 @@
-"""The parts of a `ClockFit`: exponent, bound, cells, lack of fit, influence."""
+"""The parts of a `ClockFit`: exponent, bound, cells, lack of fit, curvature, influence."""
 
 from __future__ import annotations
 
@@ -145,7 +145,8 @@ class LackOfFit:
     Parameters
     ----------
     statistic : float
-        F statistic (or the likelihood-ratio one divided by df1).
+        F statistic (or the likelihood-ratio one divided by df1); infinite (null in JSON) where the
+        runs of each batch size agree exactly and the batch sizes are off the law.
     df1, df2 : float
         Degrees of freedom.
     p : float
@@ -165,6 +166,25 @@ class LackOfFit:
             "df2": number(self.df2),
             "p": number(self.p),
         }
+
+
+@dataclass(frozen=True)
+class Curvature(LackOfFit):
+    """Test of the law against an added square of log B: it needs no replicates, but four sizes.
+
+    Parameters
+    ----------
+    statistic, df1, df2, p : float
+        As in `LackOfFit`.
+    pattern : str
+        Signs of the mean residual of each batch size, ascending (``"+ - - +"``).
+    """
+
+    pattern: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {**super().to_dict(), "pattern": self.pattern}
 
 
 @dataclass(frozen=True)
