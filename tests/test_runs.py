@@ -1,6 +1,7 @@
 """The door: many files to tables. Groups B, C, F of the cases that plain tables can meet."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -352,6 +353,28 @@ def test_schedules_that_differ_can_be_told_apart(tmp_path):
     runs = read(tmp_path, files, batch_size=64).runs.set_index("run_id")
     assert runs["lr_schedule"].to_dict() == {"falling": "decay", "flat": "constant"}
     assert runs["warmup_responses"].to_dict() == {"falling": 640.0, "flat": 640.0}
+
+
+def test_one_reason_for_all_runs_of_a_file_is_told_once(tmp_path):
+    """A table that splits into several runs and has no steps is refused in one line."""
+    text = "batch_size,seed,val_acc\n64,0,.1\n64,1,.2\n128,0,.3\n"
+    runs = read(tmp_path, {"t.csv": text, "r.csv": table((1, 0.1))}, batch_size=8)
+    assert [Path(r.path).name for r in runs.refused] == ["t.csv"]
+    assert runs.refused[0].facts == ("rollout",)
+
+
+def test_a_table_that_may_hold_crossings_says_how_to_read_it_so(tmp_path):
+    """A batch size and a number of samples without steps: the reason names both columns."""
+    crossings = "global_batch_size,rng_seed,First_Eval_Samples\n256,1,4608\n512,1,5120\n"
+    write(tmp_path, {"c.csv": crossings, "plain.csv": "reward,val_acc\n1,.1\n"})
+    pd.read_csv(tmp_path / "c.csv").to_parquet(tmp_path / "c.parquet")
+    with pytest.raises(NoUsableRuns) as caught:
+        read_runs(tmp_path)
+    why = {Path(path).name: reason for path, reason in caught.value.refused}
+    options = "--map batch_size=global_batch_size --map responses=First_Eval_Samples"
+    assert why["c.csv"].endswith(f"fit it as events: {options}")
+    assert why["c.parquet"] == why["c.csv"]
+    assert "events" not in why["plain.csv"]
 
 
 # --- runs.yaml and options ---------------------------------------------------------------------

@@ -66,6 +66,102 @@ def test_columns_of_other_names_are_mapped(tmp_path):
     assert table.events["note"].tolist() == ["x", "y"]
 
 
+def test_a_censoring_column_says_what_responses_is(tmp_path):
+    """Right: not yet at that count; left: already there; exact or blank: the event itself."""
+    text = (
+        "batch_size,responses,censoring\n64,100000,right\n64,500,left\n64,700,exact\n64,800,\n"
+        "128,900, Right \n"
+    )
+    table = events(tmp_path, text)
+    assert bounds(table) == [
+        (100000, math.inf, "right"), (0, 500, "left"), (700, 700, "exact"), (800, 800, "exact"),
+        (900, math.inf, "right"),
+    ]  # fmt: skip
+    assert not table.refused
+
+
+def test_first_evaluations_that_say_so_are_left_censored_under_responses_too(tmp_path):
+    """The published kind of table: a stated censoring goes before the word responses."""
+    text = "global_batch_size,first_eval_samples,censoring\n512,5120,left\n1024,7168,left\n"
+    names = {"batch_size": ("global_batch_size",), "responses": ("first_eval_samples",)}
+    assert bounds(events(tmp_path, text, map=names)) == [(0, 5120, "left"), (0, 7168, "left")]
+
+
+def test_a_censoring_that_agrees_with_the_bounds_changes_nothing(tmp_path):
+    """Bounds may be given with their name, and beside responses that repeat one of them."""
+    text = (
+        "batch_size,lower,upper,responses,censoring\n64,100,200,,interval\n64,0,200,,interval\n"
+        "64,0,200,,left\n64,100,,,right\n64,100,,100,right\n64,150,150,,exact\n64,,90,90,left\n"
+    )
+    assert bounds(events(tmp_path, text)) == [
+        (100, 200, "interval"), (0, 200, "left"), (0, 200, "left"), (100, math.inf, "right"),
+        (100, math.inf, "right"), (150, 150, "exact"), (0, 90, "left"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "rule"),
+    [
+        ("64,,,500,interval", "censoring is interval but there is only responses; interval needs"),
+        ("64,,,500,before_start", "censoring is before_start but there is only responses"),
+        ("64,,,500,maybe", "censoring is 'maybe', must be one of exact, interval, left, right"),
+        ("64,,,500,1", "censoring is '1', must be one of exact"),
+        ("64,100,200,,right", "censoring is right but lower 100 and upper 200 mean interval"),
+        ("64,100,200,,exact", "censoring is exact but lower 100 and upper 200 mean interval"),
+        ("64,100,,,left", "censoring is left but lower 100 and upper blank mean right; left needs"),
+        ("64,0,0,,left", "lower and upper are 0"),
+        ("64,5,,500,right", "responses is 500 and censoring right but lower is 5"),
+        ("64,,500,500,right", "responses is 500 and censoring right but upper is 500"),
+    ],
+)
+def test_a_censoring_that_contradicts_its_row_is_refused(tmp_path, row, rule):
+    """File, row, what it says and the rule, in one line, as a refusal too."""
+    text = f"batch_size,lower,upper,responses,censoring\n64,10,20,,\n{row}\n128,10,30,,\n"
+    table = events(tmp_path, text)
+    assert table.events["batch_size"].tolist() == [64, 128]
+    (bad,) = table.refused
+    assert bad.path.endswith("events.csv row 3")
+    assert bad.reason.startswith(rule)
+    assert "\n" not in bad.reason
+    assert [n.code for n in table.notes] == ["bad_row"]
+
+
+@pytest.mark.parametrize("column", ["event", "reached", "status", "censored", "Observed"])
+@pytest.mark.parametrize("cells", [("1", "0"), ("True", "false"), ("1", "")])
+def test_a_column_that_may_be_censoring_is_not_guessed_but_told(tmp_path, column, cells):
+    """Whether 1 means an event or a cap is the user's to say; the note names the column."""
+    text = f"batch_size,responses,{column}\n64,100,{cells[0]}\n128,200,{cells[1]}\n"
+    table = events(tmp_path, text)
+    assert bounds(table) == [(100, 100, "exact"), (200, 200, "exact")]
+    (told,) = [n for n in table.notes if n.code == "possible_censoring_column"]
+    assert repr(column) in told.message
+    assert "column censoring" in told.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "batch_size,responses,status\n64,100,ok\n",
+        "batch_size,responses,status\n64,100,\n",
+        "batch_size,responses,flag\n64,100,1\n",
+        "batch_size,responses,censoring,event\n64,100,right,0\n",
+        "batch_size,lower,upper,event\n64,100,,0\n",
+    ],
+)
+def test_a_table_that_states_its_censoring_gets_no_such_note(tmp_path, text):
+    """Other words, other columns, and tables with bounds or censoring pass without it."""
+    codes = [n.code for n in events(tmp_path, text).notes]
+    assert "possible_censoring_column" not in codes
+
+
+def test_flags_in_parquet_are_seen_too(tmp_path):
+    """Booleans of a data frame are the same yes or no."""
+    frame = pd.DataFrame({"batch_size": [64, 128], "responses": [1, 2], "event": [True, False]})
+    frame.to_parquet(tmp_path / "e.parquet")
+    codes = [n.code for n in read_events(tmp_path / "e.parquet").notes]
+    assert "possible_censoring_column" in codes
+
+
 @pytest.mark.parametrize(
     ("row", "rule"),
     [
@@ -91,6 +187,9 @@ def test_a_contradiction_is_one_line_and_good_rows_stay(tmp_path, row, rule):
     assert bad.message.startswith(f"row 3: {rule}")
     assert bad.where.endswith("events.csv")
     assert "\n" not in bad.message
+    (refused,) = table.refused
+    assert refused.path == f"{bad.where} row 3"
+    assert refused.reason.startswith(rule)
 
 
 def test_nothing_usable_is_an_error_in_one_line(tmp_path):

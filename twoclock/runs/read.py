@@ -27,10 +27,15 @@ from twoclock.runs.counting import count_run
 from twoclock.runs.finding import Found, find_files
 from twoclock.runs.naming import name_runs
 from twoclock.runs.sidecar import Sidecars
-from twoclock.runs.tables import Runs, assemble
+from twoclock.runs.tables import Runs, assemble, merge_refusals
 from twoclock.sources import find_reader
 from twoclock.sources.base import Head
-from twoclock.sources.events_table import EventsTable, is_events_table, read_events_table
+from twoclock.sources.events_table import (
+    EventsTable,
+    is_events_table,
+    read_events_table,
+    suggest_map,
+)
 from twoclock.sources.rows import NO_ROWS
 from twoclock.sources.text import read_head
 
@@ -119,6 +124,7 @@ def read_runs(
     parts = drop_twins(join_parts(drop_copies(parts, notes), notes), notes)
     tell_mixed_units(parts, notes)
     tell_missing_seeds(parts, notes)
+    refused = merge_refusals(refused)
     if not parts:
         raise _nothing(given, refused)
     return assemble(parts, notes, refused)
@@ -157,6 +163,17 @@ def _refusal(path: Path, err: SourceError) -> Refusal:
     return Refusal(where, err.reason, facts)
 
 
+def _with_events_hint(refusal: Refusal, item: NamedLog) -> Refusal:
+    """Return the refusal of a table without steps, with how to read it as events if it may be."""
+    if "rollout" not in refusal.facts or item.log.reader not in ("csv", "parquet"):
+        return refusal
+    options = suggest_map(item.log.path)
+    if not options:
+        return refusal
+    hint = f"; if each row is a run that was measured elsewhere, fit it as events: {options}"
+    return replace(refusal, reason=refusal.reason + hint)
+
+
 def _count_all(logs: list[NamedLog], refused: list[Refusal]) -> list[Part]:
     """Count each log that gives a run, under its name; refuse the others.
 
@@ -172,7 +189,7 @@ def _count_all(logs: list[NamedLog], refused: list[Refusal]) -> list[Part]:
             counted = count_run(item.log, facts, item.options)
         except (SourceError, TableError) as err:
             reason = err if isinstance(err, SourceError) else SourceError(str(err))
-            refused.append(_refusal(item.log.path, reason))
+            refused.append(_with_events_hint(_refusal(item.log.path, reason), item))
             continue
         run_id = str(given_name or name)
         log = replace(item.log, rows=NO_ROWS)

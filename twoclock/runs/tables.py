@@ -158,3 +158,19 @@ def merge_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
         runs = tuple(dict.fromkeys((*before.runs, *note.runs)))
         merged[key] = replace(before, runs=runs, where=where, count=before.count + note.count)
     return tuple(merged.values())
+
+
+def merge_refusals(refused: Iterable[Refusal]) -> list[Refusal]:
+    """Return the refusals with equal ones once, as for a file of several runs.
+
+    Examples
+    --------
+    >>> len(merge_refusals([Refusal("a.csv", "no step"), Refusal("a.csv", "no step")]))
+    1
+    """
+    merged: dict[tuple[str, str], Refusal] = {}
+    for item in refused:
+        before = merged.setdefault((item.path, item.reason), item)
+        facts = tuple(dict.fromkeys((*before.facts, *item.facts)))
+        merged[item.path, item.reason] = replace(before, facts=facts)
+    return list(merged.values())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twoclock.reading import ReadOptions
-from twoclock.schema import CLIP_ACTIVE, CLOCKS, EVENTS, RUNS
+from twoclock.schema import CENSORING, CLIP_ACTIVE, CLOCKS, EVENTS, RUNS
 from twoclock.sources.cells import number, text_number
 
 TIMES = ("responses", "lower", "upper")
@@ -80,18 +80,66 @@ def _bounds(event: Mapping[str, Any]) -> tuple[float, float, str]:
     Raises
     ------
     ValueError
-        The bounds contradict each other, or there are none.
+        The bounds contradict each other or the stated censoring, or there are none.
     """
-    exact, lower, upper = (event.get(name) for name in TIMES)
-    if exact is not None:
-        if not 0 < exact < math.inf:
-            msg = f"responses is {shown(exact)}, must be above 0 and finite"
+    stated = _stated(event.get("censoring"))
+    if event.get("responses") is not None:
+        return _at_responses(event, stated)
+    lower, upper, censoring = _between(event, stated)
+    # (0, upper] is left-censored here, and an interval in the words of others
+    if stated not in (None, censoring) and (stated, censoring) != ("interval", "left"):
+        msg = (
+            f"censoring is {stated} but lower {shown(event.get('lower'))} and upper "
+            f"{shown(event.get('upper'))} mean {censoring}; {_RULES[str(stated)]}"
+        )
+        raise ValueError(msg)
+    return lower, upper, censoring
+
+
+_RULES = {
+    "exact": "exact needs equal lower and upper",
+    "interval": "interval needs lower below upper",
+    "left": "left needs lower 0 or blank, and upper",
+    "right": "right needs lower, and upper blank",
+    "before_start": "before_start needs lower 0 and upper 0",
+}
+
+
+def _stated(cell: Any) -> str | None:
+    """Return the censoring that a row states; None: nothing."""
+    if cell is None:
+        return None
+    word = shown(cell).lower()
+    if word not in CENSORING:
+        msg = f"censoring is {shown(cell)!r}, must be one of {', '.join(CENSORING)} or blank"
+        raise ValueError(msg)
+    return word
+
+
+def _at_responses(event: Mapping[str, Any], stated: str | None) -> tuple[float, float, str]:
+    """Return the bounds of a row that tells one number of responses and perhaps a censoring."""
+    at = event["responses"]
+    if not 0 < at < math.inf:
+        msg = f"responses is {shown(at)}, must be above 0 and finite"
+        raise ValueError(msg)
+    censoring = stated or "exact"
+    if censoring not in ("exact", "left", "right"):
+        msg = f"censoring is {censoring} but there is only responses; {_RULES[censoring]}"
+        raise ValueError(msg)
+    low = 0.0 if censoring == "left" else at
+    high = math.inf if censoring == "right" else at
+    for name, bound in (("lower", low), ("upper", high)):
+        given = event.get(name)
+        if given is not None and given != bound:
+            said = f" and censoring {stated}" if stated else ""
+            msg = f"responses is {shown(at)}{said} but {name} is {shown(given)}"
             raise ValueError(msg)
-        for name, bound in (("lower", lower), ("upper", upper)):
-            if bound is not None and bound != exact:
-                msg = f"responses is {shown(exact)} but {name} is {shown(bound)}"
-                raise ValueError(msg)
-        return exact, exact, "exact"
+    return low, high, censoring
+
+
+def _between(event: Mapping[str, Any], stated: str | None) -> tuple[float, float, str]:
+    """Return the bounds of a row with lower and upper, and the censoring that they mean."""
+    lower, upper = event.get("lower"), event.get("upper")
     if "lower" not in event and "upper" not in event:
         msg = "responses is blank and there are no lower and upper"
         raise ValueError(msg)
@@ -109,7 +157,7 @@ def _bounds(event: Mapping[str, Any]) -> tuple[float, float, str]:
         msg = f"lower {shown(low)} is above upper {shown(upper)}"
         raise ValueError(msg)
     if upper == 0:
-        if event.get("censoring") == "before_start":
+        if stated == "before_start":
             return 0.0, 0.0, "before_start"
         msg = "lower and upper are 0: an event cannot come before the first response"
         raise ValueError(msg)

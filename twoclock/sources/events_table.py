@@ -1,8 +1,9 @@
 """Events tables: crossings that were measured elsewhere, one row a run, as CSV or Parquet.
 
 Needs `batch_size` and either `responses` (exact) or `lower` and `upper` (equal: exact; lower 0 or
-absent: left-censored; upper empty: right-censored). Columns of other names are mapped by the user;
-a convention that the table does not state is not guessed.
+absent: left-censored; upper empty: right-censored). A `censoring` column (exact, left, right) says
+what `responses` is: the event, a bound above it, or a bound below it. Columns of other names are
+mapped by the user; a convention that the table does not state is not guessed.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import numpy as np
 import pandas as pd
 
 from twoclock.errors import SourceError
-from twoclock.notes import Note
+from twoclock.notes import Note, Refusal
 from twoclock.reading import ReadOptions
 from twoclock.schema import EVENTS, STRATUM_COLUMNS, conform
 from twoclock.sources.base import ReadFile
 from twoclock.sources.cells import number
 from twoclock.sources.columns import ACCURACY, PLAIN_ACCURACY, SCORES, STEP_KEYS, matching
 from twoclock.sources.delimited import read_header, read_table
-from twoclock.sources.event_rows import NUMBERS, TIMES, event_of
+from twoclock.sources.event_rows import NUMBERS, TIMES, event_of, shown
 from twoclock.sources.text import iter_lines, sha256
 
 STRATA = (
@@ -34,6 +35,11 @@ STRATA = (
 
 _OWN = (*EVENTS.names, "responses", "status")
 _MAX_ROWS = 1_000_000
+
+_MAY_CENSOR = ("event", "reached", "status", "censored", "observed")
+"""Names under which tables of other tools keep a yes or no that tells caps from events."""
+
+_YES_OR_NO = frozenset(("0", "1", "true", "false", "yes", "no"))
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,14 @@ class EventsTable:
         Rows that were left out, columns that are ignored, copies.
     files : tuple of ReadFile
         The file.
+    refused : tuple of Refusal
+        Each row that was left out, and why.
     """
 
     events: pd.DataFrame
     notes: tuple[Note, ...]
     files: tuple[ReadFile, ...]
+    refused: tuple[Refusal, ...] = ()
 
 
 def is_events_table(path: Path, options: ReadOptions) -> bool:
@@ -97,23 +106,44 @@ def read_events_table(path: Path, options: ReadOptions) -> EventsTable:
     raw = _rows(path, notes)
     names = _renamed(list(raw[0][1]) if raw else [], options)
     rows: list[dict[str, Any]] = []
-    bad: list[str] = []
+    bad: list[tuple[int, str]] = []
     for line, cells in raw:
         row = {names[name]: value for name, value in cells.items() if name in names}
         try:
             rows.append(event_of(row, len(rows) + 1, options))
         except ValueError as err:
-            bad.append(f"row {line}: {err}")
-    notes += [Note("bad_row", f"{text}; row left out", where=str(path)) for text in bad]
+            bad.append((line, str(err)))
+    for line, why in bad:
+        notes.append(Note("bad_row", f"row {line}: {why}; row left out", where=str(path)))
     if not rows:
-        msg = f"no usable event: {bad[0]}" if bad else "no data: the table has no rows"
-        raise SourceError(msg, where=str(path))
+        first = "no usable event: row {}: {}".format(*bad[0]) if bad else ""
+        raise SourceError(first or "no data: the table has no rows", where=str(path))
+    _tell_possible_censoring(names, raw, path, notes)
     rows = _without_copies(rows, path, notes)
     _unique_ids(rows, path, notes)
     _tell_ignored(names.values(), path, notes)
     frame = conform(_numbers(pd.DataFrame(rows)), EVENTS, where=str(path))
     file = ReadFile(str(path), sha256(path), "events", tuple(frame["run_id"]))
-    return EventsTable(frame, tuple(notes), (file,))
+    refused = tuple(Refusal(f"{path} row {line}", why) for line, why in bad)
+    return EventsTable(frame, tuple(notes), (file,), refused)
+
+
+def suggest_map(path: Path) -> str:
+    """Return the options that would read a file as an events table, or "" where none suggest it.
+
+    Its columns must look like a batch size and a number of responses; the file is not read.
+    """
+    try:
+        header = _header(path)
+    except SourceError:
+        return ""
+    size = next((name for name in header if "batch" in name.lower()), None)
+    words = ("responses", "samples")
+    when = next((n for n in header if n != size and any(w in n.lower() for w in words)), None)
+    if size is None or when is None:
+        return ""
+    pairs = (("batch_size", size), ("responses", when))
+    return " ".join(f"--map {column}={name}" for column, name in pairs if column != name)
 
 
 def _numbers(frame: pd.DataFrame) -> pd.DataFrame:
@@ -210,6 +240,27 @@ def _unique_ids(rows: list[dict[str, Any]], path: Path, notes: list[Note]) -> No
     if renamed:
         message = f"{len(renamed)} rows share a run name ({renamed[0]}); told apart by #2, #3, ..."
         notes.append(Note("same_name", message, where=str(path), count=len(renamed)))
+
+
+def _tell_possible_censoring(
+    names: dict[str, str], raw: list[tuple[int, dict[str, Any]]], path: Path, notes: list[Note]
+) -> None:
+    """Warn of a yes-or-no column that may tell caps from events: it is not guessed which."""
+    known = set(names.values())
+    if "responses" not in known or known & {"lower", "upper", "censoring"}:
+        return
+    for key, name in names.items():
+        if name.lower() not in _MAY_CENSOR:
+            continue
+        words = {shown(cells[key]).strip().lower() for _, cells in raw if cells[key] is not None}
+        words -= {""}
+        if words and words <= _YES_OR_NO:
+            message = (
+                f"column {key!r} may say which runs were only capped, and every row counts as an "
+                "event: capped runs taken for events bias the exponent. State it in a column "
+                "censoring (exact, right or left), or give lower and upper instead of responses"
+            )
+            notes.append(Note("possible_censoring_column", message, where=str(path)))
 
 
 def _tell_ignored(names: Any, path: Path, notes: list[Note]) -> None:
