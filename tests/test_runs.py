@@ -427,16 +427,46 @@ def test_a_mistake_in_runs_yaml_is_one_clear_line(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_wrong_value_in_runs_yaml_refuses_its_run_only(tmp_path):
-    """A batch size that is no number is named; other runs are read."""
-    files = {
-        "runs.yaml": "- {path: 'a*', batch_size: many}\n- {path: 'b*', batch_size: 8}\n",
-        "a.csv": table((1, 0.1)),
-        "b.csv": table((1, 0.1)),
-    }
-    runs = read(tmp_path, files)
-    assert runs.runs["run_id"].tolist() == ["b"]
-    assert reasons(runs)["a.csv"] == "batch_size is 'many', must be a whole number"
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ("batch_size: many", "batch_size is 'many', must be a whole number from 1"),
+        ("batch_size: 0", "batch_size is 0, must be a whole number from 1"),
+        ("batch_size: 64.5", "batch_size is 64.5, must be a whole number from 1"),
+        ("group_size: -8", "group_size is -8, must be a whole number from 1"),
+        ("world_size: 0", "world_size is 0, must be a whole number from 1"),
+        ("epochs: true", "epochs is True, must be a whole number from 1"),
+        ("seed: -1", "seed is -1, must be a whole number from 0"),
+        ("lr: -1", "lr is -1, must be a number above 0"),
+        ("lr: 0", "lr is 0, must be a number above 0"),
+        ("lr: .nan", "lr is nan, must be a number above 0"),
+        ("lr: [1]", r"lr is \[1\], must be a number above 0"),
+        ("base_lr: .inf", "base_lr is inf, must be a number above 0"),
+        ("clip_low: -0.2", "clip_low is -0.2, must be a number from 0, or .inf or null"),
+        ("kl_coef: -1", "kl_coef is -1, must be a number from 0"),
+        ("warmup_responses: .inf", "warmup_responses is inf, must be a number from 0"),
+        ("clip_active: maybe", "clip_active is 'maybe', must be one of yes, no, unknown"),
+        ("ended: done", "ended is 'done', must be one of completed"),
+    ],
+)
+def test_a_value_out_of_range_in_runs_yaml_is_one_clear_line(tmp_path, given, rule):
+    """As for the options: file, entry, key, what was given and the rule."""
+    text = f"- {{path: 'b*', batch_size: 8}}\n- {{path: 'a*', {given}}}\n"
+    with pytest.raises(SettingsError, match=rf"runs\.yaml: entry 2: {rule}") as caught:
+        read(tmp_path, {"runs.yaml": text, "a.csv": table((1, 0.1))}, batch_size=8)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_in_range_in_runs_yaml_pass(tmp_path):
+    """Null and .inf say no limit, numbers that YAML takes for text count, yes and no are words."""
+    given = (
+        "- {path: 'a*', batch_size: 64, seed: 0, lr: 1e-6, clip_low: null, clip_high: .inf, "
+        "grad_clip: 0, kl_coef: 0, warmup_responses: 0, clip_active: no, model: null}\n"
+    )
+    row = read(tmp_path, {"runs.yaml": given, "a.csv": table((1, 0.1))}).runs.iloc[0]
+    assert row["lr"] == 1e-6
+    assert (row["clip_low"], row["clip_high"]) == (float("inf"), float("inf"))
+    assert row["clip_active"] == "no"
 
 
 def test_an_entry_that_matches_nothing_is_told(tmp_path):
@@ -469,6 +499,8 @@ def test_options_are_checked_at_the_door():
     """A wrong name or value of an option is named with the rule."""
     with pytest.raises(SettingsError, match="batch_size is 0, must be above 0"):
         ReadOptions(batch_size=0)
+    with pytest.raises(SettingsError, match="seed is -1, must be 0 or more"):
+        ReadOptions(seed=-1)
     with pytest.raises(SettingsError, match="on_reset must be one of"):
         ReadOptions(on_reset="maybe")
     with pytest.raises(SettingsError, match="did you mean 'reward'"):

@@ -85,6 +85,9 @@ class ReadOptions:
             if value is not None and not (math.isfinite(value) and value > 0):
                 msg = f"{name} is {value}, must be above 0"
                 raise SettingsError(msg)
+        if self.seed is not None and self.seed < 0:
+            msg = f"seed is {self.seed}, must be 0 or more"
+            raise SettingsError(msg)
         _check_choice("on_reset", self.on_reset, (None, "offset", "restart"))
         _check_choice("duplicates", self.duplicates, ("last", "mean"))
 

@@ -18,6 +18,7 @@ from twoclock.errors import SettingsError
 from twoclock.notes import Note
 from twoclock.reading import MAPPABLE, SCALABLE, check_names
 from twoclock.runs.facts import TRL_FACTS
+from twoclock.runs.ranges import broken_rule
 from twoclock.schema import RUNS
 
 NAMES = ("runs.yaml", "runs.yml")
@@ -62,7 +63,7 @@ class Sidecars:
         Raises
         ------
         SettingsError
-            A `runs.yaml` is damaged or has an unknown key.
+            A `runs.yaml` is damaged, has an unknown key or a value outside its range.
         """
         facts: dict[str, Any] = {}
         aliases: dict[str, tuple[str, ...]] = {}
@@ -133,7 +134,8 @@ def load(file: Path) -> list[Entry]:
     Raises
     ------
     SettingsError
-        It is too large, no YAML, not a list of entries, or an entry has an unknown key.
+        It is too large, no YAML, not a list of entries, or an entry has an unknown key or a value
+        outside its range.
     """
     try:
         with file.open("rb") as stream:
@@ -169,9 +171,21 @@ def _entry(item: Mapping[str, Any], where: str) -> Entry:
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
             msg = f"{where}: scale of {name} is {factor!r}, must be a number above 0"
             raise SettingsError(msg)
-    facts = {name: value for name, value in item.items() if name in FACTS}
+    facts = {name: _spoken(name, value) for name, value in item.items() if name in FACTS}
+    for name, value in facts.items():
+        rule = broken_rule(name, value)
+        if rule:
+            msg = f"{where}: {name} is {value!r}, {rule}"
+            raise SettingsError(msg)
     lists = {
         name: tuple(str(key) for key in (keys if isinstance(keys, list) else [keys]))
         for name, keys in aliases.items()
     }
     return Entry(glob, Given(facts, lists, {k: float(v) for k, v in scale.items()}))
+
+
+def _spoken(name: str, value: Any) -> Any:
+    """Return yes or no for `clip_active`, which YAML takes for booleans; else the value."""
+    if name == "clip_active" and isinstance(value, bool):
+        return "yes" if value else "no"
+    return value
