@@ -197,6 +197,27 @@ def test_one_line_through_every_interval_is_a_set():
     assert "0 is inside" in message(found, "exponent_is_a_set")
 
 
+def test_a_set_has_its_profile_interval_as_numbers():
+    """The range that allows for seed noise is a field: it holds the set, in the note's numbers."""
+    cells = {64: [(29440, 30720)], 256: [(25600, 30720)], 1024: [(20480, 40960)]}
+    found = fit(cells)
+    bound = found.bound
+    assert bound.profile[0] < bound.lower < bound.upper < bound.profile[1]
+    told = found.to_dict()["bound"]
+    assert (told["profile"], told["profile_level"]) == (list(bound.profile), 0.95)
+    assert (told["level"], told["lower"]) == (1.0, bound.lower)
+    noise = f"[{bound.profile[0]:+.2f}, {bound.profile[1]:+.2f}]"
+    assert noise in message(found, "exponent_is_a_set")
+    other = fit_clock(table(cells), settings=FitSettings(draws=0, error="logistic"))
+    assert other.bound.profile != bound.profile
+
+
+def test_a_one_sided_bound_has_no_profile():
+    """Only a set has a profile interval beside it."""
+    told = fit({64: [">1e6"] * 3, 512: [2.0e5, 2.2e5, 1.8e5]}).to_dict()["bound"]
+    assert (told["profile"], told["profile_level"]) == (None, None)
+
+
 def test_copied_seed_counts_once():
     """106: a run that repeats another's seed and event is named and left out."""
     events = table({64: [1e5, 1e5, 1.2e5], 256: [5e4, 6e4, 7e4]})

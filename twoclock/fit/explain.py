@@ -186,7 +186,7 @@ def _set(problem: Problem, found: Estimates, level: float) -> tuple[str, Bound, 
         f"{high:+.3f}] fits equally well (0 is {where}){beside}: "
         "validate more finely, or add seeds, to see how seeds vary"
     )
-    bound = Bound("both", None, low, high, 1.0)
+    bound = Bound("both", None, low, high, 1.0, noise, None if noise is None else level)
     return "bound", bound, [Note("exponent_is_a_set", message)]
 
 
@@ -196,9 +196,10 @@ def _with_noise(problem: Problem, low: float, high: float, level: float) -> Pair
     if n < 3 or bool(problem.data.exact.any()) or not bool(problem.data.interval.any()):
         return None
     drop = threshold(float(n), float(n - 2), level)
-    peak = profile_loglik(problem.data, problem.column, 0.5 * (low + high))
-    lower, _ = profile_interval(problem.data, problem.column, low, peak, drop, scale=0.1)
-    _, upper = profile_interval(problem.data, problem.column, high, peak, drop, scale=0.1)
+    data, column, error = problem.data, problem.column, problem.error
+    peak = profile_loglik(data, column, 0.5 * (low + high), error=error)
+    lower, _ = profile_interval(data, column, low, peak, drop, scale=0.1, error=error)
+    _, upper = profile_interval(data, column, high, peak, drop, scale=0.1, error=error)
     return lower, upper
 
 

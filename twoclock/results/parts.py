@@ -76,6 +76,11 @@ class Bound:
         The set, for ``both``.
     level : float
         Confidence level of a one-sided bound (a set from intervals alone is exact: 1.0).
+    profile : tuple of float or None
+        For a set: the t-calibrated profile interval around it, which allows for seed noise (an
+        infinite end: not bounded on that side); None where it does not exist.
+    profile_level : float or None
+        Its confidence level.
     """
 
     side: str
@@ -83,6 +88,8 @@ class Bound:
     lower: float | None
     upper: float | None
     level: float
+    profile: Pair | None = None
+    profile_level: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -92,6 +99,8 @@ class Bound:
             "lower": number(self.lower),
             "upper": number(self.upper),
             "level": self.level,
+            "profile": pair(self.profile),
+            "profile_level": number(self.profile_level),
         }
 
 
