@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.reading import SHARED, codes, curve, note, read, reasons, write
+from twoclock.cli.app import main
 from twoclock.errors import NoUsableRuns, SettingsError
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_runs
@@ -361,6 +362,15 @@ def test_one_reason_for_all_runs_of_a_file_is_told_once(tmp_path):
     runs = read(tmp_path, {"t.csv": text, "r.csv": table((1, 0.1))}, batch_size=8)
     assert [Path(r.path).name for r in runs.refused] == ["t.csv"]
     assert runs.refused[0].facts == ("rollout",)
+
+
+def test_one_refusal_is_one_line_on_the_screen(tmp_path, capsys):
+    """The message of a single refusal is not repeated below itself; several are listed."""
+    for names, lines in ((["a"], 1), (["a", "b"], 3)):
+        with pytest.raises(SystemExit) as caught:
+            main(["runs", *[str(tmp_path / name) for name in names]])
+        assert caught.value.code == 1
+        assert len(capsys.readouterr().err.splitlines()) == lines
 
 
 def test_a_table_that_may_hold_crossings_says_how_to_read_it_so(tmp_path):

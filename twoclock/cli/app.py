@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=None if arguments is None else list(arguments))
     except NoUsableRuns as err:
         _say(str(err))
-        for path, reason in err.refused:
+        for path, reason in err.refused if len(err.refused) > 1 else ():  # one is the message
             _say(f"  {path}: {reason}", prefix="")
         sys.exit(1)
     except SettingsError as err:
