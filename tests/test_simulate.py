@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 
 from twoclock import schema
-from twoclock.errors import SettingsError
+from twoclock.cli.app import main
+from twoclock.errors import LogFormatError, SettingsError
 from twoclock.events.find import Target, find_failures, find_targets
 from twoclock.events.grid import common_grid
+from twoclock.simulate.logs import write_simulated
 from twoclock.simulate.runs import Design, Law, Truth, simulate_events, simulate_runs
 
 SIZES = (64, 256, 1024)
@@ -123,6 +125,9 @@ def test_laws_have_their_exponent_and_spread():
         (lambda: Law(sigma=-1), "sigma == -1"),
         (lambda: Law(seed_share=2), "seed_share == 2"),
         (lambda: Design(()), "batch_sizes"),
+        (lambda: Design((64, 64)), r"batch_sizes == \(64, 64\), must differ"),
+        (lambda: Law(exponent=math.nan), "exponent == nan, must be a finite number"),
+        (lambda: simulate_runs(Truth(), Design(cap=math.inf), None), "cap == inf, must be finite"),
         (lambda: Design(seeds=0), "seeds == 0, must be positive"),
         (lambda: Truth(target=0.95), "must lie between base 0.2 and top 0.9"),
         (lambda: Truth(collapsed=2), "collapsed == 2"),
@@ -171,3 +176,34 @@ def test_the_common_grid_takes_the_slope_out_of_failures():
             bias[name].append(slope(*middles(events)) - true)
     assert np.mean(bias["native"]) > 0.02
     assert abs(np.mean(bias["grid"])) < 0.02
+
+
+def test_nothing_is_written_where_a_run_is_in_the_way(tmp_path):
+    """All run folders are looked at before the first is made."""
+    made = simulate_runs(Truth(), Design((64, 256), 1, 512.0), np.random.default_rng(0))
+    (tmp_path / "out" / "b256-s0").mkdir(parents=True)
+    with pytest.raises(LogFormatError, match="b256-s0: exists; choose another folder"):
+        write_simulated(made, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b256-s0"]
+    assert not (tmp_path / "out.truth.csv").exists()
+
+
+@pytest.mark.parametrize("below", [(), ("deeper", "still")])
+def test_a_file_in_place_of_the_folder_is_named(tmp_path, below):
+    """The message names what the user gave, and no temporary folder."""
+    made = simulate_runs(Truth(), Design((64,), 1, 512.0), np.random.default_rng(0))
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(LogFormatError, match=r"out: is a file; OUT must be a folder"):
+        write_simulated(made, tmp_path.joinpath("out", *below))
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_the_command_refuses_before_it_writes(tmp_path, capsys):
+    """A batch size given twice is one line and exit code 2; the folder is not made."""
+    out = tmp_path / "made"
+    with pytest.raises(SystemExit) as caught:
+        main(["simulate", str(out), "--batch-size", "64", "--batch-size", "64"])
+    assert caught.value.code == 2
+    line = "twoclock: batch_sizes == (64, 64), must differ; seeds says how many runs each has\n"
+    assert capsys.readouterr().err == line
+    assert not list(tmp_path.iterdir())

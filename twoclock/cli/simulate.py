@@ -30,7 +30,7 @@ def simulate(
     seeds: Annotated[int, typer.Option(help="Runs per batch size.")] = 5,
     cap: Annotated[float, typer.Option(help="Responses after which a run ends.")] = 100_000.0,
     problems: Annotated[int, typer.Option(help="Problems in a validation.")] = 500,
-    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.", min=0)] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Write simulated run logs whose exponents are known; the truth is in OUT.truth.csv.
@@ -44,13 +44,14 @@ def simulate(
     from twoclock.simulate.truth import Design, Law, Truth
 
     sizes = tuple(batch_size or (64, 256, 1024))
+    design = Design(sizes, seeds, cap, every_responses=512.0, n_problems=problems)
     failure = None
     if failure_alpha is not None:
         scale = failure_at * min(sizes) ** -failure_alpha
         failure = Law(exponent=failure_alpha, coefficient=scale, sigma=sigma)
     made = simulate_runs(
         Truth(learning=Law(exponent=alpha, sigma=sigma), failure=failure),
-        Design(sizes, seeds, cap, every_responses=512.0, n_problems=problems),
+        design,
         np.random.default_rng(seed),
     )
     folders = write_simulated(made, out)

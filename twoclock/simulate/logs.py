@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from twoclock.errors import LogFormatError
 from twoclock.runlog import create_run
 from twoclock.simulate.runs import SimulatedRuns
 
@@ -19,7 +20,7 @@ def write_simulated(made: SimulatedRuns, out: Path) -> list[Path]:
     made : SimulatedRuns
         From `simulate_runs`.
     out : Path
-        Output folder; an existing run in it is an error.
+        Output folder; an existing run in it is an error, and nothing is written then.
 
     Returns
     -------
@@ -29,7 +30,7 @@ def write_simulated(made: SimulatedRuns, out: Path) -> list[Path]:
     Raises
     ------
     LogFormatError
-        A run folder exists.
+        A run folder exists, or `out` is no folder.
 
     Examples
     --------
@@ -42,6 +43,7 @@ def write_simulated(made: SimulatedRuns, out: Path) -> list[Path]:
     ...     [path.name for path in write_simulated(made, Path(folder) / "made")]
     ['b64-s0', 'b256-s0']
     """
+    _check_free(out, [str(name) for name in made.runs["run_id"]])
     folders = []
     for run in made.runs.to_dict("records"):
         name = str(run["run_id"])
@@ -61,6 +63,18 @@ def write_simulated(made: SimulatedRuns, out: Path) -> list[Path]:
         folders.append(out / name)
     made.truth.to_csv(out.with_name(f"{out.name}.truth.csv"), index=False, lineterminator="\n")
     return folders
+
+
+def _check_free(out: Path, names: list[str]) -> None:
+    """Raise LogFormatError unless every run can be created under `out`."""
+    place = next((p for p in (out, *out.parents) if p.exists()), None)
+    if place is not None and not place.is_dir():
+        msg = f"{place}: is a file; OUT must be a folder, new or there, for the runs"
+        raise LogFormatError(msg)
+    there = [name for name in names if (out / name).exists()]
+    if there:
+        msg = f"{out / there[0]}: exists; choose another folder for the simulated runs"
+        raise LogFormatError(msg)
 
 
 def _known(row: dict[Any, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from twoclock.errors import SettingsError
 from twoclock.events.series import Bools, Floats
 from twoclock.events.table import interval
 from twoclock.schema import EVALS, EVENTS, RUNS, STEPS, conform, empty
@@ -134,12 +135,20 @@ def simulate_runs(
     base_lr : float
         Learning rate at the smallest B; the others by the square-root rule.
 
+    Raises
+    ------
+    SettingsError
+        The design never ends.
+
     Examples
     --------
     >>> made = simulate_runs(Truth(), Design((64, 256), 2, 5120.0), np.random.default_rng(0))
     >>> len(made.runs), len(made.steps), len(made.evals)
     (4, 200, 204)
     """
+    if math.isinf(design.cap):
+        msg = f"cap == {design.cap}, must be finite where whole runs are made"
+        raise SettingsError(msg)
     size, seed = design.cells()
     reached = truth.learning.draw(size, seed, rng)
     failed = np.full(len(size), math.inf)

@@ -51,6 +51,9 @@ class Law:
         if not 0 < self.coefficient < math.inf:
             msg = f"coefficient == {self.coefficient}, must be a positive number of responses"
             raise SettingsError(msg)
+        if not math.isfinite(self.exponent):
+            msg = f"exponent == {self.exponent}, must be a finite number"
+            raise SettingsError(msg)
         if not 0 <= self.sigma < math.inf:
             msg = f"sigma == {self.sigma}, must be 0 or more"
             raise SettingsError(msg)
@@ -81,7 +84,7 @@ class Design:
     Parameters
     ----------
     batch_sizes : tuple of int
-        Responses per rollout.
+        Responses per rollout; each once.
     seeds : int
         Runs of each batch size, seeds 0, 1, ...
     cap : float
@@ -113,6 +116,10 @@ class Design:
             if value is not None and not value > 0:
                 msg = f"{name} == {value}, must be positive"
                 raise SettingsError(msg)
+        if len(set(self.batch_sizes)) < len(self.batch_sizes):
+            sizes = ", ".join(f"{size:g}" for size in self.batch_sizes)
+            msg = f"batch_sizes == ({sizes}), must differ; seeds says how many runs each has"
+            raise SettingsError(msg)
 
     def cells(self) -> tuple[Floats, Floats]:
         """Return batch size and seed of every run."""
