@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from twoclock.fit.censored import CensoredData
-from twoclock.fit.estimate import Estimates, Problem, estimate, exponent_of
+from twoclock.fit.estimate import Estimates, Problem, estimate, exponent_of, model_covariance
 from twoclock.fit.identify import has_maximum
 from twoclock.fit.newton import solve
 from twoclock.fit.resample import deletions
 from twoclock.notes import Note
-from twoclock.results import Influence
+from twoclock.results import Exponent, Influence
 
 Floats = NDArray[np.float64]
 CellMeans = tuple[float, float | None, float | None]
@@ -60,46 +60,86 @@ def _value(found: Estimates, row: int, column: int) -> float | None:
 
 
 def driver_notes(
-    problem: Problem, exponent: float, half_width: float | None, influence: tuple[Influence, ...]
+    problem: Problem, exponent: Exponent, influence: tuple[Influence, ...]
 ) -> list[Note]:
     """Name the run and the batch size on which the exponent hangs.
 
     A run drives the slope when it alone makes over half of the jackknife variance and moves the
-    exponent by over 0.05; a batch size does when the exponent is not identified without it, or
-    leaves the headline interval, or changes sign by over 0.05.
+    exponent by over 0.05. A batch size does when the exponent is not identified without it, or
+    when the exponent without it lies outside the headline interval and the headline exponent
+    outside the interval of the runs without it (model-based t interval at the same level); of
+    several the one that moves the exponent most. The second condition is what noise seldom meets:
+    of data sets from a true power law (3 to 5 sizes, 2 to 5 seeds) 0 to 25 % meet the first, 0 to
+    3 % meet both. A size that stands on one run widens the jackknife: its run is named instead.
     """
-    notes = []
+    return [
+        *_run_driver(problem, exponent.estimate, influence),
+        *_size_drivers(problem, exponent, influence),
+    ]
+
+
+def _run_driver(problem: Problem, exponent: float, influence: tuple[Influence, ...]) -> list[Note]:
     runs = [item for item in influence if "run_id" in item.drop]
     change = np.array([np.nan if i.exponent is None else i.exponent - exponent for i in runs])
     total = float(np.nansum(change**2))
-    if len(runs) > 4 and total > 0.0:
-        worst = int(np.nanargmax(np.abs(change)))
-        size = abs(float(change[worst]))
-        if size**2 > _DRIVES * total and size > _MATTERS:
-            run = str(runs[worst].drop["run_id"])
-            message = (
-                f"run {run} (B={int(problem.batch_size[worst])}) drives the slope: "
-                f"{exponent:+.3f} with it, {exponent + change[worst]:+.3f} without; kept"
-            )
-            notes.append(Note("driven_by_run", message, runs=(run,)))
-    for item in influence:
-        if "batch_size" not in item.drop or len(np.unique(problem.batch_size)) < 3:
-            continue
-        moved = None if item.exponent is None else item.exponent - exponent
-        if moved is None:
-            told = "not identified without it"
-        elif abs(moved) > _MATTERS and _crosses(exponent, moved, half_width):
-            told = f"{exponent + moved:+.3f} without it"
-        else:
-            continue
-        message = f"B={item.drop['batch_size']} drives the slope: {exponent:+.3f} with it, {told}"
-        notes.append(Note("driven_by_batch_size", message))
-    return notes
+    if len(runs) <= 4 or not total > 0.0:
+        return []
+    worst = int(np.nanargmax(np.abs(change)))
+    size = abs(float(change[worst]))
+    if size**2 <= _DRIVES * total or size <= _MATTERS:
+        return []
+    run = str(runs[worst].drop["run_id"])
+    message = (
+        f"run {run} (B={int(problem.batch_size[worst])}) drives the slope: "
+        f"{exponent:+.3f} with it, {exponent + change[worst]:+.3f} without; kept"
+    )
+    return [Note("driven_by_run", message, runs=(run,))]
 
 
-def _crosses(exponent: float, moved: float, half_width: float | None) -> bool:
-    beyond = half_width is not None and abs(moved) > half_width
-    return beyond or exponent * (exponent + moved) < 0.0
+def _size_drivers(
+    problem: Problem, exponent: Exponent, influence: tuple[Influence, ...]
+) -> list[Note]:
+    without = {
+        int(item.drop["batch_size"]): item.exponent
+        for item in influence
+        if "batch_size" in item.drop
+    }
+    if len(without) < 3:
+        return []
+    start = f"{exponent.estimate:+.3f} with it"
+    told = {
+        size: f"B={size} drives the slope: {start}, not identified without it"
+        for size, value in without.items()
+        if value is None
+    }
+    moved = {
+        size: abs(value - exponent.estimate)
+        for size, value in without.items()
+        if value is not None and _stands_apart(problem, exponent, size, value)
+    }
+    if moved:
+        size = max(moved, key=lambda name: moved[name])
+        told[size] = f"B={size} drives the slope: {start}, {without[size]:+.3f} without it"
+    return [Note("driven_by_batch_size", message) for message in told.values()]
+
+
+def _stands_apart(problem: Problem, exponent: Exponent, size: int, value: float) -> bool:
+    """Return whether the exponents with and without a batch size exclude each other."""
+    lower, upper = exponent.lower, exponent.upper
+    if lower is None or upper is None or lower <= value <= upper:
+        return False
+    keep = problem.batch_size != size
+    rest = replace(problem, data=problem.data.take(keep), batch_size=problem.batch_size[keep])
+    n, p = len(rest), rest.data.design.shape[1]
+    found = estimate(rest, rest.ones)
+    covariance = model_covariance(rest, found)
+    if n <= p or not found.ok[0]:
+        return False
+    if covariance is None:
+        return bool(np.isneginf(found.fit.log_sigma[0]))  # the others lie on a line exactly
+    se = float(np.sqrt(covariance[rest.column, rest.column] * n / (n - p)))
+    half = float(stats.t.ppf(0.5 + exponent.level / 2.0, n - p)) * se
+    return abs(exponent.estimate - value) > half
 
 
 def cell_means(problem: Problem) -> CellMeans | None:

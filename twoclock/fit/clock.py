@@ -207,16 +207,13 @@ class _Shell:
         if self.settings.loo:
             by_size = leave_out(problem, found, problem.batch_size)
             influence = influence_of(problem, by_size, main.by_run)
-        half = None
-        if exponent.lower is not None and exponent.upper is not None:
-            half = 0.5 * (exponent.upper - exponent.lower)
         means = cell_means(problem)
         choices = sensitivity(problem, every, found, means)
         notes = [*self.chosen.notes, *_sigma_notes(problem, exponent.se, choices), *main.notes]
         notes += weighting_notes(problem, exponent.estimate, means)
         if not degenerate:
             notes += law_notes(replicate, bend)
-            notes += driver_notes(problem, exponent.estimate, half, influence)
+            notes += driver_notes(problem, exponent, influence)
         count = problem.data.design.shape[1] + 1 + int(problem.loglinear)
         return ClockFit(
             **self._common(),
