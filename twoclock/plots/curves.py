@@ -221,36 +221,40 @@ def find_runs(result: TwoClocks, stratum: Mapping[str, Any], batch_size: int) ->
     if evals["metric"].notna().any():
         evals = evals[evals["metric"] == evals["metric"].mode().iloc[0]]
     evals = evals[evals["accuracy"].notna()].sort_values("responses", kind="stable")
-    target = _target(result, stratum)
+    reached = _intervals(events, "learning", _target(result, stratum))
+    failed = _intervals(events, "failure", None)
+    curves = dict(iter(evals.groupby("run_id")[["responses", "accuracy"]]))
+    marks = result.marks
+    dips = marks[marks["kind"] == "dip"] if len(marks) else marks
+    dips_of = dict(iter(dips.groupby("run_id"))) if len(dips) else {}
     runs = []
     for run_id in events["run_id"].unique():
-        curve = evals[evals["run_id"] == run_id]
-        if not len(curve):  # events from a table: nothing to draw
+        if run_id not in curves:  # events from a table: nothing to draw
             continue
-        mine = events[events["run_id"] == run_id]
-        marks = result.marks
-        dips = (
-            marks[(marks["run_id"] == run_id) & (marks["kind"] == "dip")] if len(marks) else marks
-        )
+        responses, accuracy = curves[run_id].to_numpy(dtype=np.float64).T
+        found = dips_of.get(run_id)
+        points = np.empty((0, 2)) if found is None else found[["responses", "value"]].to_numpy()
         runs.append(
             Run(
-                responses=curve["responses"].to_numpy(dtype=np.float64),
-                accuracy=curve["accuracy"].to_numpy(dtype=np.float64),
-                reached=_interval(mine[(mine["clock"] == "learning") & (mine["target"] == target)]),
-                failed=_interval(mine[mine["clock"] == "failure"]),
-                dips=dips[["responses", "value"]].to_numpy(dtype=np.float64)
-                if len(dips)
-                else np.empty((0, 2)),
+                responses=responses,
+                accuracy=accuracy,
+                reached=reached.get(run_id),
+                failed=failed.get(run_id),
+                dips=points.astype(np.float64),
             )
         )
     return runs
 
 
-def _interval(rows: pd.DataFrame) -> tuple[float, float] | None:
-    rows = rows[rows["censoring"] != "before_start"]
-    if not len(rows):
-        return None
-    return float(rows["lower"].iloc[0]), float(rows["upper"].iloc[0])
+def _intervals(
+    events: pd.DataFrame, clock: str, target: float | None
+) -> dict[str, tuple[float, float]]:
+    """Return the interval of each run's event, by run; none where it was there at the start."""
+    mine = (events["clock"] == clock) & (events["censoring"] != "before_start")
+    if clock == "learning":
+        mine &= events["target"] == target
+    rows = events.loc[mine, ["run_id", "lower", "upper"]].drop_duplicates("run_id")
+    return {run_id: (float(low), float(up)) for run_id, low, up in rows.itertuples(index=False)}
 
 
 def draw_curves(ax: Axes, runs: Sequence[Run], target: float | None, *, scale: Scale) -> None:
