@@ -375,6 +375,25 @@ def test_percentile_takes_draws_without_exponent_by_their_ends():
     assert np.isnan(found.draws[:, 1]).sum() > 0
 
 
+@pytest.mark.parametrize("draws", [0, 1, 99, 100])
+def test_few_draws_give_no_percentile_interval(draws):
+    """Under 100 draws there is no percentile interval and a note says so; none asked is silent."""
+    events = table({64: [1e5, 1.2e5], 256: [5e4, 6e4], 1024: [3e4, 2.5e4]})
+    found = fit_clock(events, settings=FitSettings(draws=draws, floor="warn"))
+    assert (found.exponent.percentile is None) == (draws < 100)
+    assert found.exponent.lower < found.exponent.estimate < found.exponent.upper
+    assert ("few_draws" in codes(found)) == (0 < draws < 100)
+
+
+def test_no_weights_at_all_are_silent_too():
+    """Shared weights without a draw, as --draws 0 gives them, are no few draws."""
+    events = table({64: [1e5, 1.2e5], 256: [5e4, 6e4], 1024: [3e4, 2.5e4]})
+    weights = SeedWeights.of(events, draws=0, rng=np.random.default_rng(0))
+    found = fit_clock(events, settings=QUICK, weights=weights)
+    assert found.exponent.percentile is None
+    assert "few_draws" not in codes(found)
+
+
 def test_crossed_seeds_use_their_own_jackknife():
     """resample='seeds' deletes and draws seed numbers, with t on seeds - 1."""
     events = simulate(np.random.default_rng(5), SIZES[:3], 4, alpha=0.2)

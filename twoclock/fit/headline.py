@@ -2,7 +2,7 @@
 
 - *jackknife-t* (the headline): runs deleted one at a time, t on N - 2 degrees of freedom. With
   ``resample='seeds'`` seed numbers are deleted, t on seeds - 1.
-- *percentile* of the seed bootstrap.
+- *percentile* of the seed bootstrap; none from fewer than `MIN_DRAWS` usable draws.
 - *profile* likelihood, t-calibrated (`twoclock.fit.intervals.threshold`); it is the headline, by
   the name ``model``, where there is no replication or a deletion leaves no point.
 
@@ -48,6 +48,9 @@ from twoclock.notes import Note
 from twoclock.results import Exponent, Influence
 
 Floats = NDArray[np.float64]
+
+MIN_DRAWS = 100
+"""Usable bootstrap draws that a percentile interval needs: at 95 %, 2.5 beyond each end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +112,10 @@ def headline(
     by_run = leave_out(problem, found, None)
     frame = _deletions(problem, by_run[1])
     drawn, notes = _bootstrap(problem, found, weights)
-    shared = None if drawn is None else percentile(drawn.fit.beta[:, c], drawn.classes, level)
-    if problem.replicated() == 0:
-        shared = None  # every draw is the data themselves
+    shared = None
+    if drawn is not None and problem.replicated() > 0:  # else every draw is the data themselves
+        shared, few = _percentile(drawn, c, level)
+        notes += few
     if np.isneginf(found.fit.log_sigma[0]):
         base = Exponent(value, None, None, None, level, "degenerate", shared)
         drawn_all = drawn is None or bool(drawn.ok.all())
@@ -163,6 +167,21 @@ def _lost_draws(drawn: Estimates) -> list[Note]:
         )
         notes.append(Note("draws_without_maximum", message, count=failed))
     return notes
+
+
+def _percentile(drawn: Estimates, column: int, level: float) -> tuple[Pair | None, list[Note]]:
+    """Return the percentile interval, or None with the reason where too few draws can enter it."""
+    total = len(drawn.ok)
+    usable = int((drawn.ok | (drawn.classes.code != IDENTIFIED)).sum())
+    if usable >= MIN_DRAWS:
+        return percentile(drawn.fit.beta[:, column], drawn.classes, level), []
+    if total == 0:
+        return None, []  # asked for
+    message = (
+        f"{usable} usable of {total} bootstrap draws are too few for a percentile interval: "
+        f"needs {MIN_DRAWS}, better 10,000 (--draws)"
+    )
+    return None, [Note("few_draws", message)]
 
 
 def _profile(problem: Problem, found: Estimates, model: Floats | None, level: float) -> Pair | None:

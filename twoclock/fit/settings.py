@@ -21,7 +21,7 @@ class FitSettings:
     level : float
         Confidence level, between 0.5 and 1.
     draws : int
-        Seed-bootstrap draws; 0 leaves the bootstrap out.
+        Seed-bootstrap draws; 0 leaves the bootstrap out, under 100 give no percentile interval.
     sigma : {"auto", "constant", "loglinear"}
         Spread of log R between seeds: the same for every B, or log sigma linear in log B.
         ``auto``: constant, unless at least 10 % of the runs are right-censored, three cells have
