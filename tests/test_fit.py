@@ -524,6 +524,21 @@ def test_rows_left_out_upstream_stay_out():
     assert "b1024s1" not in set(found.jackknife["run_id"])
 
 
+def test_run_without_information_is_named_and_not_counted():
+    """A run known only to lie in (0, inf] is named, not fitted, and changes nothing."""
+    cells = {64: [1e5, 1.1e5], 256: [1.3e5, 1.5e5], 1024: [2e5, 2.1e5]}
+    found = fit({**cells, 256: [*cells[256], (0, np.inf)]})
+    assert next(n for n in found.notes if n.code == "no_information").runs == ("b256s2",)
+    row = found.events.set_index("run_id").loc["b256s2"]
+    assert not row["used"]
+    assert row["why_not"].startswith("no validation")
+    assert (found.cells[1].n_runs, len(found.used)) == (2, 6)
+    assert found.exponent.estimate == fit(cells).exponent.estimate
+    alone = fit({64: [(0, np.inf)], 256: [(0, np.inf)]})
+    assert (alone.status, alone.exponent) == ("not_identified", None)
+    assert "no_information" in codes(alone)
+
+
 def test_before_start_has_no_likelihood_term():
     """A run that met the target at 0 responses is named and not fitted."""
     events = table({64: [1e5, 1.1e5], 256: [1.3e5, 1.5e5], 1024: [2e5, 2.1e5]})

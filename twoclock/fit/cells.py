@@ -71,7 +71,7 @@ def select(
         Several clocks or targets in one table, or an impossible interval.
     """
     table = _checked(events)
-    notes = [*_drop_before_start(table), *_drop_copies(table)]
+    notes = [*_drop_before_start(table), *_drop_uninformed(table), *_drop_copies(table)]
     if batch_sizes is not None:
         outside = table["used"] & ~table["batch_size"].isin(batch_sizes)
         _exclude(table, outside, "batch size is outside the compared set")
@@ -123,8 +123,6 @@ def _checked(events: pd.DataFrame) -> pd.DataFrame:
     table["used"] = pd.Series(used, index=table.index).astype(bool)
     why = table["why_not"] if "why_not" in table.columns else pd.Series("", index=table.index)
     table["why_not"] = why.astype("string").fillna("")
-    nothing = table["used"] & (lower == 0.0) & (upper == np.inf)
-    _exclude(table, nothing, "no validation: nothing is known of the event")
     if "seed" not in table.columns:
         table["seed"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
     table["run_id"] = table["run_id"].astype("string")
@@ -152,6 +150,20 @@ def _drop_before_start(table: pd.DataFrame) -> list[Note]:
     names = _names(table[rows])
     message = f"{len(names)} run(s) met the target at 0 responses and tell nothing about learning"
     return [Note("before_start", f"{message}: {', '.join(names)}", runs=names)]
+
+
+def _drop_uninformed(table: pd.DataFrame) -> list[Note]:
+    """Leave out runs with the interval (0, inf]: their likelihood is 1 whatever the exponent."""
+    rows = table["used"] & (table["lower"] == 0.0) & (table["upper"] == np.inf)
+    if not rows.any():
+        return []
+    _exclude(table, rows, "no validation: nothing is known of the event")
+    names = _names(table[rows])
+    message = (
+        f"{len(names)} run(s) say nothing of the event (no validation after the start; lower 0, "
+        f"upper empty) and are not counted: {', '.join(names)}"
+    )
+    return [Note("no_information", message, runs=names)]
 
 
 def _drop_copies(table: pd.DataFrame) -> list[Note]:
