@@ -71,11 +71,13 @@ def test_what_shared_runs_have_in_common_cancels():
 
 @pytest.mark.slow
 def test_the_paired_and_the_independent_interval_cover_the_true_difference():
-    """Nominal 95 % intervals of the difference hold the truth in 90 to 99 % of 150 simulations."""
+    """Nominal 95 % intervals of the difference hold the truth in 88 % of 80 simulations or more, and are no wider than due."""
     rng = np.random.default_rng(3)
     sizes, seeds = grid(4)
     hits = {"paired": 0, "independent": 0}
-    for _ in range(150):
+    widths = {"paired": [], "independent": []}
+    spread = math.sqrt(((np.log(sizes) - np.log(sizes).mean()) ** 2).sum())
+    for _ in range(80):
         shared = rng.normal(0, 0.3, 12)
         a = fit(exact_events(8 + 0.3 * np.log(sizes) + shared, sizes, seeds))
         own = shared + rng.normal(0, 0.2, 12)
@@ -84,8 +86,11 @@ def test_the_paired_and_the_independent_interval_cover_the_true_difference():
         for name, other in (("paired", b), ("independent", c)):
             found = difference(a, other)
             hits[name] += found.lower <= 0.3 <= found.upper
-    assert 0.90 <= hits["paired"] / 150 <= 0.99
-    assert 0.90 <= hits["independent"] / 150 <= 0.99
+            widths[name].append(found.upper - found.lower)
+    assert min(hits.values()) / 80 >= 0.88
+    # two t quantiles (10 and about 18 degrees of freedom) times the true standard error
+    assert np.mean(widths["paired"]) < 1.25 * 2 * 2.23 * 0.2 / spread
+    assert np.mean(widths["independent"]) < 1.25 * 2 * 2.10 * math.hypot(0.3, 0.5) / spread
 
 
 def test_a_difference_without_an_exponent_has_no_number():
