@@ -71,7 +71,7 @@ def test_what_shared_runs_have_in_common_cancels():
 
 @pytest.mark.slow
 def test_the_paired_and_the_independent_interval_cover_the_true_difference():
-    """Nominal 95 % intervals of the difference hold the truth in 88 % of 80 simulations or more, and are no wider than due."""
+    """Nominal 95 % intervals hold the difference in 88 % of 80 draws or more, no wider than due."""
     rng = np.random.default_rng(3)
     sizes, seeds = grid(4)
     hits = {"paired": 0, "independent": 0}
