@@ -381,6 +381,7 @@ def test_few_draws_give_no_percentile_interval(draws):
     events = table({64: [1e5, 1.2e5], 256: [5e4, 6e4], 1024: [3e4, 2.5e4]})
     found = fit_clock(events, settings=FitSettings(draws=draws, floor="warn"))
     assert (found.exponent.percentile is None) == (draws < 100)
+    assert (found.draws is None) == (draws < 100)
     assert found.exponent.lower < found.exponent.estimate < found.exponent.upper
     assert ("few_draws" in codes(found)) == (0 < draws < 100)
 

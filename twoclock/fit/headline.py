@@ -64,7 +64,7 @@ class Headline:
     covariance : ndarray, shape (p, p) or None
         Covariance behind the headline interval.
     draws : ndarray, shape (draws, p) or None
-        Bootstrap coefficients, NaN where a draw has none.
+        Bootstrap coefficients, NaN where a draw has none; None under `MIN_DRAWS` usable ones.
     jackknife : DataFrame
         run_id, batch_size and the coefficients without that run.
     by_run : tuple
@@ -127,7 +127,8 @@ def headline(
         base = Exponent(value, None, None, None, level, "model", shared, profile, model_se=model_se)
         delete = _delete_seeds(problem, found, rows, settings) or (by_run, float(n - 2))
         point, covariance, more = _choose(problem, base, model, delete, settings)
-    draws = None if drawn is None else drawn.fit.beta
+    # comparisons make percentiles of the draws too, so too few of them are not handed on
+    draws = None if drawn is None or _usable(drawn) < MIN_DRAWS else drawn.fit.beta
     return Headline(point, covariance, draws, frame, by_run, tuple(notes + more))
 
 
@@ -169,10 +170,14 @@ def _lost_draws(drawn: Estimates) -> list[Note]:
     return notes
 
 
+def _usable(drawn: Estimates) -> int:
+    """Return how many draws have an exponent or a set of them."""
+    return int((drawn.ok | (drawn.classes.code != IDENTIFIED)).sum())
+
+
 def _percentile(drawn: Estimates, column: int, level: float) -> tuple[Pair | None, list[Note]]:
     """Return the percentile interval, or None with the reason where too few draws can enter it."""
-    total = len(drawn.ok)
-    usable = int((drawn.ok | (drawn.classes.code != IDENTIFIED)).sum())
+    total, usable = len(drawn.ok), _usable(drawn)
     if usable >= MIN_DRAWS:
         return percentile(drawn.fit.beta[:, column], drawn.classes, level), []
     if total == 0:
