@@ -272,7 +272,7 @@ def _result(
         safe_windows=windows(learning, failure, level=settings.level),
         published=published(),
         notes=(*notes, *rise_notes),
-        refused=getattr(read.source, "refused", ()),
+        refused=read.source.refused,
         files=tuple((file.path, file.sha256) for file in read.source.files),
         n_read=read.n_read,
         n_used=len({str(r) for fit in (*learning, *failure) for r in fit.used["run_id"]}),

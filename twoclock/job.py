@@ -136,7 +136,7 @@ def list_events(
     """Return the events of both clocks for every run, the warnings, and what was refused."""
     source = read(job, progress=progress)
     if isinstance(source, EventsTable):
-        return source.events, source.notes, ()
+        return source.events, source.notes, source.refused
     found = observe(source, job.settings)
     tables = [by_rule[job.settings.crossing] for _, by_rule in found.learning]
     events = pd.concat([*tables, found.failures.events], ignore_index=True)
