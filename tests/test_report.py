@@ -408,13 +408,8 @@ def test_no_verdict_says_why(result):
 
 def test_a_set_is_no_interval(result):
     """A set of exponents is called one, and what seed noise adds to it stands below the table."""
-
-    class Noisy(Bound):
-        profile = (-0.22, 0.17)
-
-    fit = dataclasses.replace(
-        result.learning[1], bound=Noisy("both", None, -0.13, 0.03, 1.0), stratum={"base_lr": 1e-5}
-    )
+    bound = Bound("both", None, -0.13, 0.03, 1.0, (-0.22, 0.17), 0.95)
+    fit = dataclasses.replace(result.learning[1], bound=bound, stratum={"base_lr": 1e-5})
     other = dataclasses.replace(result, learning=(fit,), failure=(), equivalence=())
     text = to_text(other, width=200)
     assert "set [-0.13, 0.03]" in text
@@ -484,6 +479,9 @@ def test_exponent_words(result):
     texts = [exponent_text(fit) for fit in result.learning]
     assert re.fullmatch(r"0\.\d+ \[-?0\.\d+, 0\.\d+\]", texts[0])
     assert texts[1:] == ["at most 0.31", "not identified"]
+    fit = result.learning[0]
+    alike = dataclasses.replace(fit.exponent, method="degenerate", lower=0.1, upper=0.1)
+    assert exponent_text(dataclasses.replace(fit, exponent=alike)).endswith(" (no interval)")
 
 
 def test_text_needs_no_matplotlib_and_no_torch():

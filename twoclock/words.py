@@ -147,6 +147,8 @@ def exponent_text(fit: ClockFit) -> str:
     """Return the exponent of a fit with its interval, its bound, or why there is none."""
     if fit.exponent is not None:
         exponent = fit.exponent
+        if exponent.method == "degenerate":  # an interval of no width says nothing
+            return estimate_text(exponent.estimate, None, None)
         return estimate_text(exponent.estimate, exponent.lower, exponent.upper)
     bound = fit.bound
     if bound is None:
@@ -171,23 +173,23 @@ def pair_text(lower: float, upper: float) -> str:
     return f"[{_limit(lower, decimals)}, {_limit(upper, decimals)}]"
 
 
-def set_text(bound: Bound | None, level: float) -> str:
+def set_text(bound: Bound | None) -> str:
     """Return what the set of a bound on both sides is, and how far seed noise widens it.
 
     Empty for any other bound.
 
     Examples
     --------
-    >>> set_text(Bound("both", None, -0.13, 0.03, 1.0), 0.95)
-    'set: exponents with which one line passes through every interval'
+    >>> set_text(Bound("both", None, -0.13, 0.03, 1.0, (-0.22, 0.17), 0.95)).partition("; ")[2]
+    'with seed noise [-0.22, 0.17] at 95 %'
     """
     if bound is None or bound.side != "both":
         return ""
     text = "set: exponents with which one line passes through every interval"
-    pair = getattr(bound, "profile", None)
-    return (
-        text if pair is None else f"{text}; with seed noise {pair_text(*pair)} at {100 * level:g} %"
-    )
+    if bound.profile is None:
+        return text
+    text += f"; with seed noise {pair_text(*bound.profile)}"
+    return text if bound.profile_level is None else f"{text} at {100 * bound.profile_level:g} %"
 
 
 def published_text(exponent: float, source: str) -> str:

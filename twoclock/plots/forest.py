@@ -115,13 +115,13 @@ def _fit_row(fit: ClockFit, label: str) -> Row:
     text = _minus(exponent_text(fit))
     if fit.exponent is not None:
         e = fit.exponent
-        return Row(label, text, e.estimate, e.lower, e.upper, clock=fit.clock)
+        ends = (None, None) if e.method == "degenerate" else (e.lower, e.upper)
+        return Row(label, text, e.estimate, *ends, clock=fit.clock)
     bound = fit.bound
     if bound is None:
         return Row(label, text, clock=fit.clock)
     if bound.side == "both":
-        noise = getattr(bound, "profile", None)
-        return Row(label, text, None, bound.lower, bound.upper, "set", fit.clock, noise)
+        return Row(label, text, None, bound.lower, bound.upper, "set", fit.clock, bound.profile)
     low = bound.value if bound.side == "lower" else None
     high = bound.value if bound.side == "upper" else None
     return Row(

@@ -42,7 +42,7 @@ def clock_lines(fits: Sequence[ClockFit], published: pd.DataFrame, names: Names)
     table = _clock_table(fits, published, (word, labels))
     lines: Lines = [table]
     for fit, label in zip(fits, labels, strict=True):
-        text = "; ".join(filter(None, (set_text(fit.bound, names.level), beside_text(fit))))
+        text = "; ".join(filter(None, (set_text(fit.bound), beside_text(fit))))
         if text:
             lines.append(bullet(f"{label}: {text}", "dim"))
     return lines

@@ -56,8 +56,9 @@ def _interval(exponent: Exponent | None, kind: str) -> str:
 
 def _widened(fit: ClockFit) -> str:
     """Return the range that seed noise widens a set of exponents to."""
-    pair = getattr(fit.bound, "profile", None)
-    return "" if pair is None else pair_text(*pair)
+    if fit.bound is None or fit.bound.profile is None:
+        return ""
+    return pair_text(*fit.bound.profile)
 
 
 def _exponents(result: TwoClocks) -> list[Row]:

@@ -24,8 +24,6 @@ class Names:
         strata = list(
             {str(sorted(fit.stratum.items())): fit.stratum for fit in result.fits}.values()
         )
-        analysis = result.settings.get("analysis", {})
-        self.level = float(analysis.get("level", 0.95))
         labels, self.common = stratum_labels(strata)
         self.details = stratum_details(strata)
         self._labels = dict(zip((str(sorted(s.items())) for s in strata), labels, strict=True))
