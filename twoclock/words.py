@@ -228,7 +228,7 @@ def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...]
     shown = _telling(strata) or [n for n in ("base_lr",) if n in names]
     hidden = {*differing, *shown}
     common = _pairs(strata[0], [n for n in names if n not in hidden]) if strata else ""
-    labels = tuple(_pairs(stratum, shown) or "all runs" for stratum in strata)
+    labels = tuple(_label(stratum, shown) or "all runs" for stratum in strata)
     return labels, common
 
 
@@ -259,6 +259,13 @@ def stratum_details(strata: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
         if head not in heads:
             heads.append(head)
     return tuple(f"{'; '.join(heads)}: {text}" for text, heads in lines.items())
+
+
+def _label(stratum: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Return the pairs of `names`; the task stands without its word, to leave room."""
+    task = [number_text(stratum.get("task"))] if "task" in names else []
+    rest = _pairs(stratum, [name for name in names if name != "task"])
+    return ", ".join([*task, *([rest] if rest else [])])
 
 
 def _columns(strata: Sequence[Mapping[str, Any]]) -> list[str]:
