@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ def report_figures(result: TwoClocks) -> dict[str, Draw]:
     result : TwoClocks
         What `twoclock fit` found.
     """
+    result = replace(result, steps=result.steps.iloc[:0])  # not drawn, and each worker gets a copy
     figures: dict[str, Draw] = {}
     targets = list(dict.fromkeys(fit.targets for fit in result.learning))
     for target in targets:
