@@ -245,6 +245,16 @@ def test_the_program_runs_as_a_module():
     assert done.stdout.strip() == "0.1.0"
 
 
+def test_what_only_some_runs_say_is_not_said_of_all(run, tmp_path):
+    """A framework that some runs do not tell stands in their rows, not in the title."""
+    (tmp_path / "plain.csv").write_text("step,val_acc\n0,0.1\n10,0.6\n")
+    (tmp_path / "named.csv").write_text("step,val_acc\n0,0.1\n10,0.7\n")
+    (tmp_path / "runs.yaml").write_text("- {path: named.csv, framework: mine}\n")
+    _, out, _ = run("runs", tmp_path, "--batch-size", 64)
+    assert "framework mine" not in out.splitlines()[0]
+    assert "mine" in out
+
+
 def test_unknown_task_is_named(run, logs):
     """A target for a task that no run has is refused, with the tasks there are."""
     code, _, err = run("fit", logs, "--target", "nope=0.6", *FAST)

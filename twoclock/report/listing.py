@@ -41,7 +41,7 @@ def event_list(table: pd.DataFrame) -> Grid:
 
 def _grid(table: pd.DataFrame, columns: tuple[str, ...], title: str) -> Grid:
     used = [c for c in columns if c in table.columns and bool(table[c].notna().any())]
-    shared = [c for c in _SAID_ONCE if c in used and len(table[c].dropna().unique()) == 1]
+    shared = [c for c in _SAID_ONCE if c in used and len(table[c].unique()) == 1]
     title += "".join(f", {c} {_cell(c, table[c].dropna().iloc[0])}" for c in shared)
     shown = [c for c in used if c not in shared]
     heads = [
