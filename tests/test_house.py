@@ -115,3 +115,11 @@ def test_public_names_are_there():
     assert set(twoclock.__all__) <= set(dir(twoclock))
     with pytest.raises(AttributeError, match="nope"):
         _ = twoclock.nope
+
+
+@pytest.mark.parametrize("name", [".pre-commit-config.yaml", "CITATION.cff"])
+def test_configuration_files_are_yaml(name):
+    """Files that other programs read parse."""
+    import yaml
+
+    assert yaml.safe_load((PACKAGE.parent / name).read_text(encoding="utf-8"))
