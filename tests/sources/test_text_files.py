@@ -12,6 +12,7 @@ from tests.reading import codes, curve, note, read, reasons
 from twoclock.errors import NoUsableRuns
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_runs
+from twoclock.sources.rows import RowStore
 
 GOOD = "step,val_acc\n0,.1\n10,.6\n"
 POINTS = [(0, 0.1), (10, 0.6)]
@@ -272,3 +273,26 @@ def test_utf16_text_is_refused_with_the_remedy(tmp_path):
     """Text that an editor saved as UTF-16 is named, not misread."""
     with pytest.raises(NoUsableRuns, match="save it as UTF-8"):
         read(tmp_path, {"r.csv": GOOD.encode("utf-16")}, batch_size=1)
+
+
+def test_keys_that_are_no_metrics_do_not_pile_up(tmp_path, monkeypatch):
+    """A log with more keys than are remembered is read; the others are looked at anew."""
+    monkeypatch.setattr("twoclock.sources.rows.MAX_KEYS", 10)
+    path = tmp_path / "r.jsonl"
+    lines = [f'{{"step": {s}, "val/acc": 0.{s + 1}, "junk{s}": 1}}\n' for s in range(9)]
+    path.write_text("".join(lines))
+    assert len(read_runs(path, ReadOptions(batch_size=8)).evals) == 9
+    store = RowStore()
+    for s in range(50):
+        store.add({f"junk{s}": 1.0, "step": s}, s + 1)
+    assert len(store._columns) <= 11
+    assert len(store.finish().values["step"].value) == 50
+
+
+def test_text_in_place_of_keys_is_refused(tmp_path, monkeypatch):
+    """More wanted keys than a run log has is a refusal of one line, not an unbounded table."""
+    monkeypatch.setattr("twoclock.sources.rows.MAX_KEYS", 10)
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(f'{{"step": {s}, "val/acc{s}": 0.5}}\n' for s in range(20)))
+    with pytest.raises(NoUsableRuns, match="more than 10 different keys look like metrics"):
+        read_runs(path, ReadOptions(batch_size=8))

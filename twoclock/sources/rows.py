@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from twoclock.errors import SourceError
 from twoclock.sources.cells import number
 from twoclock.sources.columns import RUN_TEXTS, is_wanted
 
@@ -26,7 +27,11 @@ MAX_INT = 2**62
 """Whole numbers beyond this are looked at one by one."""
 
 MAX_KEYS = 20_000
-"""Distinct keys that are looked at in one log; a log with more has text where keys should be."""
+"""Distinct keys that are remembered, and that may be wanted, in one log.
+
+A log with more wanted ones has text where keys should be, and is refused; others are looked at anew
+each time, so that memory stays bounded.
+"""
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,7 @@ class RowStore:
         self._extra = frozenset(extra_keys)
         self._nested = frozenset(k.rpartition(".")[0] for k in self._extra if "." in k)
         self._columns: dict[str, _Column | None] = {}
+        self._wanted = 0
         self._lines = Stretches()
         self._count = 0
         self._texts: dict[str, str | None] = {}
@@ -218,8 +224,18 @@ class RowStore:
         wanted = (
             key in self._extra or key in RUN_TEXTS or key.startswith(self._prefix) or is_wanted(key)
         )
-        column = _Column() if wanted else None
-        self._columns[key] = column
+        if not wanted:
+            if len(self._columns) < MAX_KEYS:
+                self._columns[key] = None
+            return None
+        self._wanted += 1
+        if self._wanted > MAX_KEYS:
+            msg = (
+                f"more than {MAX_KEYS:,} different keys look like metrics; that is text in place "
+                "of keys, not a run log"
+            )
+            raise SourceError(msg)
+        column = self._columns[key] = _Column()
         return column
 
     def _add_odd(self, key: str, value: Any, at: int, column: _Column) -> None:
