@@ -15,7 +15,7 @@ from tests.golden_figures import FIGURES, FOLDER, draw_golden
 from tests.synthetic import make_two_clocks
 from twoclock import plots
 from twoclock.plots.clock import clock_size
-from twoclock.plots.curves import grid_size
+from twoclock.plots.curve_grid import grid_size
 from twoclock.plots.forest import Row, draw_forest, exponent_rows, forest_size
 from twoclock.plots.series import fit_points, jitter
 from twoclock.plots.style import DOUBLE, SINGLE, looks, short_number

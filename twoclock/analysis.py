@@ -61,7 +61,7 @@ def analyse(
     NoUsableRuns
         The selection keeps no run.
     TargetError
-        A target cannot be used for any run, and no run tells about failure either.
+        None of the targets that were asked for is possible on the scale of any metric.
     """
     settings = settings or Settings()
     found = observe(runs, settings)

@@ -32,7 +32,6 @@ class PowerLaw:
 
     name: str = "power"
     parameter_names: tuple[str, ...] = ("a", "alpha")
-    minimum_batch_sizes: int = 2
 
     def design(self, batch_size: Floats, *, center: float) -> Floats:
         """Return the design matrix of ``log R``.

@@ -34,13 +34,10 @@ class Stratum:
         Stratum columns that all its runs share and that are known, as plain scalars.
     run_ids : tuple of str
         Its runs, sorted.
-    splits : tuple of str
-        The columns that tell it from the other strata.
     """
 
     values: dict[str, Any]
     run_ids: tuple[str, ...]
-    splits: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -114,7 +111,7 @@ def stratify(runs: pd.DataFrame, *, by: Iterable[str] = (), pool: Iterable[str] 
             found.append((values, tuple(sorted(str(i) for i in part["_id"]))))
     found.sort(key=lambda item: [_sort_key(item[0].get(c)) for c in (*columns, *by)])
     keys = [c for c in (*columns, *by) if len({repr(v.get(c)) for v, _ in found}) > 1]
-    strata = tuple(Stratum(values, ids, tuple(keys)) for values, ids in found)
+    strata = tuple(Stratum(values, ids) for values, ids in found)
     return Strata(strata, tuple(keys), tuple(notes))
 
 

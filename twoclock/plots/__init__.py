@@ -7,7 +7,8 @@ shows or changes a style; `figure_style` is a context for those who write figure
 from __future__ import annotations
 
 from twoclock.plots.clock import plot_clock
-from twoclock.plots.curves import plot_validation_curves, plot_validation_grid
+from twoclock.plots.curve_grid import plot_validation_grid
+from twoclock.plots.curves import plot_validation_curves
 from twoclock.plots.forest import plot_exponents
 from twoclock.plots.style import figure_style, new_figure, save_figure
 from twoclock.plots.windows import plot_two_clocks

@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from twoclock.plots.style import (
-    DOUBLE,
     FAILURE,
     GREY,
     SINGLE,
@@ -25,20 +21,15 @@ from twoclock.plots.style import (
     Floats,
     axes_or_new,
     legend_below,
-    new_figure,
     responses_axis,
 )
 from twoclock.results import TwoClocks
-from twoclock.words import count_text, target_text
+from twoclock.words import target_text
 
 Scale = Literal["log", "linear"]
 
 SIZE = (SINGLE, 2.6)
 """Default size of one panel, inches."""
-
-_LEFT, _BELOW, _ABOVE = 0.52, 0.62, 0.24
-_ACROSS, _BETWEEN, _PANEL = 0.12, 0.36, (1.5, 1.15)
-"""Margins, gaps and (about) the panels of a grid, inches."""
 
 _RUN = "#8a8a8a"
 
@@ -95,96 +86,14 @@ def plot_validation_curves(
         pointing right: the run ended without failure.
     """
     runs = find_runs(result, stratum, batch_size)
-    target = _target(result, stratum)
+    target = target_of(result, stratum)
     ax = axes_or_new(ax, SIZE)
     draw_curves(ax, runs, target, scale=scale)
-    _limit(ax, runs, scale)
+    set_limits(ax, runs, scale)
     ax.set_xlabel("Responses generated")
     ax.set_ylabel("Validation accuracy")
-    legend_below(ax, _keys(runs, target), columns=2)
+    legend_below(ax, legend_keys(runs, target), columns=2)
     return ax
-
-
-def plot_validation_grid(
-    result: TwoClocks,
-    stratum: Mapping[str, Any],
-    figure: Figure | None = None,
-    *,
-    scale: Scale = "log",
-) -> Figure:
-    """Draw one small panel per batch size with common axes and return the figure.
-
-    Parameters are those of `plot_validation_curves`; `figure` must be empty.
-    """
-    sizes = stratum_sizes(result, stratum)
-    rows, columns = grid_shape(len(sizes))
-    figure = figure or new_figure(*grid_size(len(sizes)))
-    axes = _panels(figure, rows, columns, full=rows * columns == len(sizes))
-    target = _target(result, stratum)
-    everything: list[Run] = []
-    for ax, size in zip(axes, sizes, strict=False):
-        runs = find_runs(result, stratum, size)
-        everything += runs
-        draw_curves(ax, runs, target, scale=scale)
-        ax.set_title(f"B = {count_text(size)}", loc="left", pad=3)
-    for ax in axes[len(sizes) :]:
-        ax.set_visible(False)
-    panel = axes[0].get_position().width * figure.get_figwidth()
-    _limit(axes[0], everything, scale, panel)
-    for ax in axes:  # small panels: minor ticks would only crowd them
-        ax.xaxis.set_minor_locator(NullLocator())
-    handles = _keys(everything, target)
-    figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False)
-    return figure
-
-
-def _panels(figure: Figure, rows: int, columns: int, *, full: bool) -> list[Axes]:
-    """Return panels with common axes in reading order, placed in inches: no layout to solve.
-
-    Tick labels stand below the last row, or below every row where the last one is not full.
-    """
-    width, height = figure.get_size_inches()
-    figure.set_layout_engine("none")
-    places = {
-        "left": _LEFT / width,
-        "right": 1 - 0.12 / width,
-        "bottom": _BELOW / height,
-        "top": 1 - _ABOVE / height,
-        "wspace": _ACROSS / _PANEL[0],
-        "hspace": _BETWEEN / _PANEL[1],
-    }
-    shared: dict[str, Any] = {"sharex": True, "sharey": True, "squeeze": False}
-    grid: Any = figure.subplots(rows, columns, gridspec_kw=places, **shared)
-    for ax in grid.ravel():
-        ax.xaxis.set_tick_params(labelbottom=not full or ax in grid[-1])
-    middle = {"x": (_LEFT + width - 0.12) / 2 / width, "y": (_BELOW + height - _ABOVE) / 2 / height}
-    font = mpl.rcParams["axes.labelsize"]
-    below = (_BELOW - 0.25) / height
-    figure.text(middle["x"], below, "Responses generated", ha="center", va="top", fontsize=font)
-    style: dict[str, Any] = {"ha": "left", "va": "center", "rotation": 90, "fontsize": font}
-    figure.text(0.05 / width, middle["y"], "Validation accuracy", **style)
-    return list(grid.ravel())
-
-
-def grid_shape(n: int) -> tuple[int, int]:
-    """Return rows and columns for `n` panels: up to four (or three, or five) in a row, few gaps.
-
-    Examples
-    --------
-    >>> [grid_shape(n) for n in (1, 4, 5, 6, 7, 8, 10, 12)]
-    [(1, 1), (1, 4), (1, 5), (2, 3), (2, 4), (2, 4), (2, 5), (3, 4)]
-    """
-    if n <= 4:
-        return 1, max(n, 1)
-    columns = min((4, 3, 5), key=lambda across: -n % across)
-    return math.ceil(n / columns), columns
-
-
-def grid_size(n: int) -> tuple[float, float]:
-    """Return the size (inches) of a grid of `n` panels, at most double-column width."""
-    rows, columns = grid_shape(n)
-    width = DOUBLE if columns > 2 else _LEFT + 0.12 + columns * 2.2 + (columns - 1) * _ACROSS
-    return width, _ABOVE + _BELOW + rows * _PANEL[1] + (rows - 1) * _BETWEEN
 
 
 def stratum_sizes(result: TwoClocks, stratum: Mapping[str, Any]) -> list[int]:
@@ -202,7 +111,8 @@ def _events(result: TwoClocks, stratum: Mapping[str, Any]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else result.events.iloc[:0]
 
 
-def _target(result: TwoClocks, stratum: Mapping[str, Any]) -> float | None:
+def target_of(result: TwoClocks, stratum: Mapping[str, Any]) -> float | None:
+    """Return the first target that the stratum was fitted for; None without a learning fit."""
     return next((fit.targets[0] for fit in result.learning if fit.stratum == stratum), None)
 
 
@@ -221,7 +131,7 @@ def find_runs(result: TwoClocks, stratum: Mapping[str, Any], batch_size: int) ->
     if evals["metric"].notna().any():
         evals = evals[evals["metric"] == evals["metric"].mode().iloc[0]]
     evals = evals[evals["accuracy"].notna()].sort_values("responses", kind="stable")
-    reached = _intervals(events, "learning", _target(result, stratum))
+    reached = _intervals(events, "learning", target_of(result, stratum))
     failed = _intervals(events, "failure", None)
     curves = dict(iter(evals.groupby("run_id")[["responses", "accuracy"]]))
     marks = result.marks
@@ -323,7 +233,8 @@ def _mark(
     _scatter(ax, ends, marker=marker, color=colour, ms=3.4, mew=0.4, mec="white", zorder=4)
 
 
-def _limit(ax: Axes, runs: Sequence[Run], scale: Scale, inches: float = math.inf) -> None:
+def set_limits(ax: Axes, runs: Sequence[Run], scale: Scale, inches: float = math.inf) -> None:
+    """Set the axes to what the runs show; `inches` is the width of the panel."""
     values = np.concatenate([run.accuracy for run in runs] or [np.zeros(1)])
     top = 1.02 if values.max(initial=0.0) <= 1.0 and values.min(initial=0.0) >= 0.0 else None
     if top is not None:
@@ -338,7 +249,8 @@ def _limit(ax: Axes, runs: Sequence[Run], scale: Scale, inches: float = math.inf
     responses_axis(ax.xaxis, low, high, inches=inches)
 
 
-def _keys(runs: Sequence[Run], target: float | None) -> list[Any]:
+def legend_keys(runs: Sequence[Run], target: float | None) -> list[Any]:
+    """Return the legend entries for what the runs show, and nothing else."""
     keys = [Line2D([], [], color=_RUN, lw=0.8, label="one run")]
     if target is not None:
         line: dict[str, Any] = {"color": TARGET, "ls": (0, (3, 2)), "lw": 0.7}

@@ -11,7 +11,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from twoclock.plots.clock import clock_size, plot_clock
-from twoclock.plots.curves import grid_size, plot_validation_grid, stratum_sizes
+from twoclock.plots.curve_grid import grid_size, plot_validation_grid
+from twoclock.plots.curves import stratum_sizes
 from twoclock.plots.forest import exponent_rows, forest_size, plot_exponents
 from twoclock.plots.style import new_figure
 from twoclock.plots.windows import SIZE, plot_two_clocks

@@ -18,6 +18,7 @@ import orjson
 import pandas as pd
 
 from twoclock.errors import SettingsError
+from twoclock.progress import Progress
 from twoclock.report.display import display_tables
 from twoclock.report.markup import to_latex, to_markdown, to_toml
 from twoclock.report.tables import report_tables
@@ -32,7 +33,6 @@ FORMATS = ("pdf", "svg", "png")
 SETTINGS_FILE = "settings.toml"
 _MARK = "# Written by `twoclock fit --out`"
 
-Progress = Callable[[int, int, str], None]
 Write = Callable[[Path], None]
 Group = dict[str, Write]
 """Files that are written one after the other: all tables, or one figure in every format."""

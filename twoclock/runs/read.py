@@ -6,12 +6,13 @@ doubted is a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from twoclock.errors import MissingFacts, NoUsableRuns, SourceError, TableError
 from twoclock.notes import Refusal
+from twoclock.progress import Progress
 from twoclock.reading import ReadOptions
 from twoclock.runs.copies import (
     NamedLog,
@@ -38,9 +39,6 @@ from twoclock.sources.events_table import (
 )
 from twoclock.sources.rows import NO_ROWS
 from twoclock.sources.text import read_head
-
-Progress = Callable[[int, int, str], None]
-"""Called with (files done, files in all, file)."""
 
 _NO_OPTIONS = ReadOptions()
 
