@@ -113,7 +113,7 @@ class RunLog:
         missing = [name for name in needed if row.get(name) is None]
         if unknown or missing:
             fault = f"unknown column {unknown[0]!r}" if unknown else f"no {missing[0]!r}"
-            msg = f"{self.folder.name}: {kind} row has {fault}; columns are listed in schema.py"
+            msg = f"{self.folder.name}: {kind} row has {fault}; `twoclock schema` lists them"
             raise LogFormatError(msg)
         line = orjson.dumps({"kind": kind, **row}, option=orjson.OPT_SERIALIZE_NUMPY)
         self._file.write(line + b"\n")
