@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twoclock.schema import EVALS, LOG_FORMAT, RUNS, STEPS, Column
+from twoclock.schema import EVALS, LOG_FORMAT, PROBES, RUNS, STEPS, Column
 
 _JSON_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
@@ -31,19 +31,20 @@ def json_schema() -> dict[str, Any]:
     Examples
     --------
     >>> sorted(json_schema()["$defs"])
-    ['eval', 'row', 'run', 'train']
+    ['eval', 'probe', 'row', 'run', 'train']
     """
     run = {c.name: _json_property(c) for c in RUNS.columns}
     run["format"] = {"const": LOG_FORMAT}
     train = {c.name: _json_property(c) for c in STEPS.columns if c.name != "run_id"}
     evals = {c.name: _json_property(c) for c in EVALS.columns if c.name != "run_id"}
+    probe = {c.name: _json_property(c) for c in PROBES.columns if c.name != "run_id"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "twoclock run log",
         "oneOf": [{"$ref": "#/$defs/run"}, {"$ref": "#/$defs/row"}],
         "$defs": {
             "run": {"type": "object", "properties": run, "required": ["format"]},
-            "row": {"oneOf": [{"$ref": "#/$defs/train"}, {"$ref": "#/$defs/eval"}]},
+            "row": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in ("train", "eval", "probe")]},
             "train": {
                 "type": "object",
                 "properties": {"kind": {"const": "train"}, **train},
@@ -53,6 +54,11 @@ def json_schema() -> dict[str, Any]:
                 "type": "object",
                 "properties": {"kind": {"const": "eval"}, **evals},
                 "required": ["kind", "responses", "accuracy"],
+            },
+            "probe": {
+                "type": "object",
+                "properties": {"kind": {"const": "probe"}, **probe},
+                "required": ["kind", "rollout", "responses"],
             },
         },
     }

@@ -19,7 +19,7 @@ def run_rows(found: Runs) -> pd.DataFrame:
     -------
     DataFrame
         The columns of `schema.RUNS` and: rollouts (rows logged), responses (last count),
-        validations, metric.
+        validations, metric; and probes, where any run has some.
     """
     table = found.runs.copy()
     steps, evals = found.steps.groupby("run_id"), found.evals.groupby("run_id")
@@ -28,6 +28,8 @@ def run_rows(found: Runs) -> pd.DataFrame:
     table["responses"] = _by_run(table, last.groupby("run_id")["responses"].max())
     table["validations"] = _by_run(table, evals.size())
     table["metric"] = table["run_id"].map(evals["metric"].first())
+    if len(found.probes):
+        table["probes"] = _by_run(table, found.probes.groupby("run_id").size())
     return table
 
 

@@ -1,11 +1,11 @@
 """Write runs in the native log format, from any training loop; needs no torch.
 
 A run is a folder: `run.json` (one `runs` row and ``"format"``) and `metrics.jsonl`, one line per
-rollout (``"kind": "train"``) and per validation (``"kind": "eval"``), with the column names of
-`twoclock.schema`. Reading is not done here.
+rollout (``"kind": "train"``), per validation (``"kind": "eval"``) and per probe (``"kind":
+"probe"``), with the column names of `twoclock.schema`. Reading is not done here.
 
 Three conventions. In `run.json` a clip of null means "no such clip"; an absent key means "not
-logged". A NaN or infinite value in a train row is written as null and its column named in
+logged". A NaN or infinite value in a train or probe row is written as null and its column named in
 ``nonfinite`` (``"loss": null, "nonfinite": "loss"``): JSON has no NaN, and it must not get lost.
 Rows reach the file when `RunLog.flush` is called, so a killed run ends with whole rollouts.
 """
@@ -25,13 +25,14 @@ import numpy as np
 import orjson
 
 from twoclock.errors import LogFormatError
-from twoclock.schema import ENDED, EVALS, LOG_FORMAT, STEPS
+from twoclock.schema import ENDED, EVALS, LOG_FORMAT, PROBES, STEPS
 
 NULLABLE = ("clip_low", "clip_high", "clip_dual", "grad_clip")
 """Columns of `run.json` in which null says "no such clip"."""
 
 _TRAIN = frozenset(STEPS.names) - {"run_id"}
 _EVAL = frozenset(EVALS.names) - {"run_id"}
+_PROBE = frozenset(PROBES.names) - {"run_id"}
 
 
 class RunLog:
@@ -76,6 +77,10 @@ class RunLog:
     def eval(self, row: Mapping[str, Any]) -> None:
         """Append one validation; needs `responses` and `accuracy`."""
         self._append("eval", row, _EVAL, ("responses", "accuracy"))
+
+    def probe(self, row: Mapping[str, Any]) -> None:
+        """Append the probe of one rollout; needs `rollout` and `responses`."""
+        self._append("probe", mark_nonfinite(row), _PROBE, ("rollout", "responses"))
 
     def flush(self) -> None:
         """Hand everything appended so far to the operating system."""
@@ -154,7 +159,9 @@ def create_run(folder: Path, run: Mapping[str, Any], *, replace: bool = False) -
 
 
 def resume_run(folder: Path, *, rollout: int) -> RunLog:
-    """Open an unfinished run for writing after `rollout`, dropping later rows and torn lines.
+    """Open an uncompressed run for writing after `rollout`, dropping later rows and torn lines.
+
+    A run that had ended (crashed, say) is unfinished again.
 
     Raises
     ------
@@ -171,6 +178,9 @@ def resume_run(folder: Path, *, rollout: int) -> RunLog:
         if line.endswith(b"\n") and orjson.loads(line).get("rollout", 0) <= rollout
     ]
     _replace(path, b"".join(kept))
+    run = read_header(folder)
+    if run.get("ended", "unknown") != "unknown":
+        _replace(folder / "run.json", _pretty({**run, "ended": "unknown"}))
     return RunLog(folder)
 
 

@@ -12,7 +12,7 @@ from twoclock.words import count_text, number_text, target_text
 
 RUN_COLUMNS = (
     "run_id", "framework", "batch_size", "group_size", "optimizer_steps_per_rollout", "lr",
-    "clip_active", "seed", "rollouts", "responses", "validations", "ended",
+    "clip_active", "seed", "rollouts", "responses", "validations", "probes", "ended",
 )  # fmt: skip
 EVENT_COLUMNS = (
     "run_id", "clock", "target", "batch_size", "seed", "lower", "upper", "censoring", "reason",

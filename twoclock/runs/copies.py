@@ -254,16 +254,17 @@ def join_parts(parts: list[Part], notes: list[Note]) -> list[Part]:
 def _joined(group: list[Part]) -> Part:
     group = sorted(group, key=lambda part: (_begin(part.counted), str(part.log.path)))
     first = group[0]
-    steps, evals = first.counted.steps, first.counted.evals
+    steps, evals, probes = first.counted.steps, first.counted.evals, first.counted.probes
     for part in group[1:]:
         steps = _overlaid(steps, part.counted.steps)
         evals = _overlaid(evals, part.counted.evals)
+        probes = _overlaid(probes, part.counted.probes)
     run: dict[str, object] = {}
     for part in reversed(group):
         run.update(part.counted.run)
     notes = tuple(note for part in group for note in part.counted.notes)
     files = tuple(dict.fromkeys(path for part in group for path in part.files))
-    counted = replace(first.counted, run=run, steps=steps, evals=evals, notes=notes)
+    counted = replace(first.counted, run=run, steps=steps, evals=evals, probes=probes, notes=notes)
     extra = tuple(dict.fromkeys(path for part in group for path in part.extra_files))
     return replace(first, log=replace(first.log, files=files), counted=counted, extra_files=extra)
 

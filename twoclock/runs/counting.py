@@ -20,6 +20,7 @@ from twoclock.reading import ReadOptions
 from twoclock.runs.facts import HELPERS, Facts, clip_activity, derive, gather
 from twoclock.runs.frames import Seen, Work, column_values, evals_frame, look, steps_frame
 from twoclock.runs.generated import count_generated, logged_counts
+from twoclock.runs.probes import probes_frame
 from twoclock.runs.resuming import Ticks
 from twoclock.runs.schedule import describe_lr
 from twoclock.runs.steps import find_course
@@ -43,7 +44,7 @@ class Counted:
     ----------
     run : dict
         Its `runs` row.
-    steps, evals : pandas.DataFrame
+    steps, evals, probes : pandas.DataFrame
         Its rows of those tables, without `run_id`.
     notes : tuple of Note
         Remarks.
@@ -52,6 +53,7 @@ class Counted:
     run: dict[str, Any]
     steps: pd.DataFrame
     evals: pd.DataFrame
+    probes: pd.DataFrame
     notes: tuple[Note, ...]
 
 
@@ -183,12 +185,13 @@ def _tables(work: Work) -> Counted:
     facts["clip_active"] = clip_activity(facts, synchronous=synchronous)
     steps = steps_frame(work, ticks, counts, trains, seen.bad)
     evals = [evals_frame(work, ticks, counts, series) for series in work.validations]
+    probes = probes_frame(work, ticks, counts)
     shown = {name: fact for name, fact in facts.items() if name not in HELPERS}
     run = {name: fact.value for name, fact in shown.items()}
     run |= {f"{name}_from": fact.source for name, fact in shown.items()}
     run.setdefault("ended", "unknown")
     joined = pd.concat(evals, ignore_index=True) if evals else pd.DataFrame()
-    return Counted(run, steps, joined, tuple(notes))
+    return Counted(run, steps, joined, probes, tuple(notes))
 
 
 def _blank_rows(work: Work, ticks: Ticks) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from twoclock.notes import Note, Refusal
 from twoclock.runs.copies import Part
-from twoclock.schema import EVALS, RUNS, STEPS, Column, Table, conform, empty
+from twoclock.schema import EVALS, PROBES, RUNS, STEPS, Column, Table, conform, empty
 from twoclock.sources.base import ReadFile
 from twoclock.sources.text import sha256
 
@@ -34,6 +34,8 @@ class Runs:
         What was not used, and why.
     files : tuple of ReadFile
         Every file that was read.
+    probes : pandas.DataFrame
+        `schema.PROBES`, in the order of runs and rollouts; empty where no log has any.
     """
 
     runs: pd.DataFrame
@@ -42,6 +44,7 @@ class Runs:
     notes: tuple[Note, ...] = ()
     refused: tuple[Refusal, ...] = ()
     files: tuple[ReadFile, ...] = ()
+    probes: pd.DataFrame = field(default_factory=lambda: empty(PROBES))
 
     def select(self, run_ids: Iterable[str]) -> Runs:
         """Return the same with only the given runs; notes, refusals and files stay."""
@@ -51,6 +54,7 @@ class Runs:
             runs=_only(self.runs, wanted),
             steps=_only(self.steps, wanted),
             evals=_only(self.evals, wanted),
+            probes=_only(self.probes, wanted),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,6 +96,7 @@ def assemble(parts: list[Part], notes: list[Note], refused: list[Refusal]) -> Ru
         merge_notes(notes),
         tuple(refused),
         _files(parts),
+        _stack([(p.run_id, p.counted.probes) for p in parts], PROBES),
     )
 
 

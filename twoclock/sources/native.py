@@ -10,7 +10,7 @@ from typing import Any
 from twoclock.errors import SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.schema import EVALS, LOG_FORMAT, RUNS, STEPS
+from twoclock.schema import EVALS, LOG_FORMAT, PROBES, RUNS, STEPS
 from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.json_rows import iter_objects, mapped_keys, parse
 from twoclock.sources.rows import RowStore
@@ -19,10 +19,18 @@ from twoclock.sources.text import read_document
 SERIES = "validation:"
 """Prefix of the keys under which the accuracies of one metric are kept."""
 
+PROBE = "probe:"
+"""Prefix of the keys under which the columns of probes are kept."""
+
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz", "metrics.jsonl.zst")
 _NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
 STEP_COLUMNS = {name: (name,) for name in STEPS.names if name not in ("run_id", "nonfinite")}
 EVAL_COLUMNS = {name: (name,) for name in ("responses", "rollout", "n", "eval_seconds")}
+PROBE_COLUMNS = tuple(
+    name for name in PROBES.names if name not in ("run_id", "rollout", "responses", "nonfinite")
+)
+PROBE_KEYS = tuple(PROBE + name for name in PROBE_COLUMNS)
+_PLACE = ("rollout", "responses")
 _OTHER = frozenset(("run_id", "metric", "nonfinite", "kind", "scale"))
 
 
@@ -41,12 +49,12 @@ def read_native(path: Path, options: ReadOptions) -> list[Log]:
     if not metrics:
         msg = f"no {METRICS[0]} beside it, so there is nothing to read"
         raise SourceError(msg, where=str(path))
-    keys = (*mapped_keys(options), *STEPS.names, *EVALS.names)
+    keys = (*mapped_keys(options), *STEPS.names, *EVALS.names, *PROBE_KEYS)
     store = RowStore(keys, prefix=SERIES)
     scales: dict[str, str] = {}
     ignored: dict[str, int] = {}
     for line, row in iter_objects(metrics[0], notes):
-        if row.get("kind") in ("train", "eval"):
+        if row.get("kind") in ("train", "eval", "probe"):
             store.add(native_row(row, scales), line)
         else:
             kind = str(row.get("kind"))[:20]
@@ -104,10 +112,12 @@ def _facts(run: Mapping[str, Any]) -> Iterator[tuple[str, Fact]]:
 def native_row(row: Mapping[str, Any], scales: dict[str, str]) -> dict[str, Any]:
     """Return a row as numbers: an accuracy under its metric's name, non-finite as NaN.
 
+    The columns of a probe have a prefix, so that none is taken for one of a training row.
+
     Parameters
     ----------
     row : mapping
-        A row of ``kind`` train or eval.
+        A row of ``kind`` train, eval or probe.
     scales : dict of str to str
         Series seen so far and the scale that their rows state; completed here.
     """
@@ -119,6 +129,8 @@ def native_row(row: Mapping[str, Any], scales: dict[str, str]) -> dict[str, Any]
     for name in str(row.get("nonfinite") or "").split(","):
         if name:
             kept[name] = math.nan
+    if row.get("kind") == "probe":
+        return {k if k in _PLACE else PROBE + k: v for k, v in kept.items()}
     return kept
 
 

@@ -18,11 +18,19 @@ from twoclock.reading import ReadOptions
 from twoclock.schema import EVALS, PROVENANCE, RUNS, STEPS
 from twoclock.sources.base import Fact, Head, Log, Reader, Source
 from twoclock.sources.json_rows import logs_of, run_stores
-from twoclock.sources.native import EVAL_COLUMNS, SERIES, STEP_COLUMNS, native_row
+from twoclock.sources.native import (
+    EVAL_COLUMNS,
+    PROBE_KEYS,
+    SERIES,
+    STEP_COLUMNS,
+    native_row,
+)
 from twoclock.sources.rows import RowStore
 
 MAGIC = b"PAR1"
 TABLES = ("runs.parquet", "steps.parquet", "evals.parquet")
+PROBE_TABLE = "probes.parquet"
+"""Beside them where the runs have probes."""
 
 
 def iter_rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -60,6 +68,8 @@ def read_parquet(path: Path, options: ReadOptions) -> list[Log]:
 def read_tables(path: Path, options: ReadOptions) -> list[Log]:
     """Read the tables that twoclock wrote, given the `runs.parquet` among them.
 
+    A `probes.parquet` beside them is read too.
+
     Raises
     ------
     SourceError
@@ -67,10 +77,13 @@ def read_tables(path: Path, options: ReadOptions) -> list[Log]:
     """
     del options  # names and units are the schema's own here
     files = tuple(path.parent / name for name in TABLES)
+    kinds = ["train", "eval"]
+    if (path.parent / PROBE_TABLE).is_file():
+        files, kinds = (*files, path.parent / PROBE_TABLE), [*kinds, "probe"]
     stores: dict[str, RowStore] = {}
     scales: dict[str, dict[str, str]] = {}
-    keys = (*STEPS.names, *EVALS.names)
-    for kind, file in zip(("train", "eval"), files[1:], strict=True):
+    keys = (*STEPS.names, *EVALS.names, *PROBE_KEYS)
+    for kind, file in zip(kinds, files[1:], strict=True):
         for index, row in enumerate(iter_rows(file), start=1):
             run_id = str(row.pop("run_id", ""))
             store = stores.setdefault(run_id, RowStore(keys, prefix=SERIES))
