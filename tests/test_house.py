@@ -10,7 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "twoclock"
 
 LAYERS = (
-    "errors", "schema", "log_schema", "notes", "progress", "runlog", "reading", "sources", "runs",
+    "errors", "schema", "log_schema", "clipping", "notes", "progress", "runlog", "runfacts",
+    "runlogger", "reading", "sources", "runs",
     "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "words",
     "fit", "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
     "plots", "report", "trainer", "cli", "__main__",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from twoclock.fit import FitSettings, fit_clock
     from twoclock.reading import ReadOptions
     from twoclock.results import ClockFit, TwoClocks
+    from twoclock.runlogger import RunLogger
     from twoclock.runs import Runs, read_events, read_runs
     from twoclock.settings import Settings
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Failure": "events.failure",
     "FitSettings": "fit",
     "ReadOptions": "reading",
+    "RunLogger": "runlogger",
     "Runs": "runs",
     "Settings": "settings",
     "Target": "events.target",
@@ -53,6 +55,7 @@ __all__ = [
     "Failure",
     "FitSettings",
     "ReadOptions",
+    "RunLogger",
     "Runs",
     "Settings",
     "Target",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from twoclock.clipping import bounds_are_wide, clip_active
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.schema import RUNS
@@ -27,9 +28,6 @@ TRL_FACTS = (
 
 NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
 """Columns where null means that there is no such limit."""
-
-WIDE_CLIP = 10.0
-"""A clip epsilon from here on cannot act in practice."""
 
 HELPERS = (*TRL_FACTS, "steps_between_rewards", "gen_batch_responses")
 """Facts that only help to count; they do not stand in the `runs` table."""
@@ -226,11 +224,7 @@ def joint_source(facts: Iterable[Fact]) -> Source:
 
 
 def clip_activity(facts: Facts, *, synchronous: bool | None) -> Fact:
-    """Tell whether clipping can act in the run: yes, no or unknown, decided by settings alone.
-
-    No: every bound is absent or wide (epsilon of 10 and more, no dual clip), or one optimizer step
-    a rollout in a synchronous trainer, where the ratio is 1. An observed clip fraction of 0 says
-    nothing.
+    """Tell whether clipping can act in the run: yes, no or unknown (`twoclock.clipping`).
 
     Examples
     --------
@@ -240,14 +234,8 @@ def clip_activity(facts: Facts, *, synchronous: bool | None) -> Fact:
     """
     if "clip_active" in facts:
         return facts["clip_active"]
-    bounds = [facts.get(name) for name in ("clip_low", "clip_high", "clip_dual")]
-    known = [bound for bound in bounds if bound is not None]
-    if len(known) == 3 and all(bound.value >= WIDE_CLIP for bound in known):
-        return Fact("no", joint_source(known))
+    known = [facts[n] for n in ("clip_low", "clip_high", "clip_dual") if n in facts]
+    bounds = [fact.value for fact in known] + [None] * (3 - len(known))
     steps = facts.get("optimizer_steps_per_rollout")
-    if steps is not None and steps.value == 1 and synchronous:
-        return Fact("no", "derived")
-    acts = any(bound.value < WIDE_CLIP for bound in known)
-    if acts and (synchronous is False or (steps is not None and steps.value > 1)):
-        return Fact("yes", "derived")
-    return Fact("unknown", "derived")
+    value = clip_active(bounds, None if steps is None else steps.value, synchronous=synchronous)
+    return Fact(value, joint_source(known) if bounds_are_wide(bounds) else "derived")
