@@ -44,7 +44,7 @@ def test_same_seed_same_bits_other_seed_differs(base):
 def test_a_rollout_takes_k_optimizer_steps(base):
     """K = minibatches * epochs steps per rollout."""
     crew, _ = advanced([tiny(minibatches=4, epochs=3)], base, rollouts=2)
-    assert crew.adam.steps == 2 * 12
+    assert crew.optimizer.steps == 2 * 12
     assert crew.responses == 64
 
 

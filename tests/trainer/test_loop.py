@@ -46,11 +46,13 @@ def test_rows_have_the_schema_columns_and_cover_the_run(tmp_path, cache):
 
 
 def test_run_header_has_schema_columns_and_says_no_clip(tmp_path, cache):
-    """run.json holds columns of the runs table (and a hash), null for no clip, and the end."""
+    """run.json has the runs table's columns, options without one, null for no clip, the end."""
     settings = tiny(clip_low=None, clip_high=None)
     (folder,) = train([settings], tmp_path, cache=cache)
     run = json.loads((folder / "run.json").read_text())
-    assert set(run) - {"format", "settings_sha256"} <= set(RUNS.names)
+    options = {"temperature", "loss_mean", "advantage", "entropy_coef", "lr_gamma"}
+    others = {"format", "settings_sha256", "reference_batch", "variant"}
+    assert set(run) - set(RUNS.names) == options | others
     assert run["clip_low"] is None
     assert run["clip_active"] == "no"
     assert run["ended"] == "completed"

@@ -30,7 +30,7 @@ def test_lengths_are_rounded_up_to_whole_rollouts():
         ({"batch_size": 30}, "must be a multiple of group_size"),
         ({"width": 17}, "must be a multiple of heads"),
         ({"group_size": 1}, "group_size == 1, must be >= 2"),
-        ({"task": "chess"}, "must be one of addition, sorting"),
+        ({"task": "chess"}, "must be one of addition, brackets"),
     ],
 )
 def test_impossible_settings_name_value_and_rule(changes, message):

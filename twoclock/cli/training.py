@@ -21,17 +21,20 @@ _TASK, _MODEL, _GRPO, _VALIDATION = "Task and base policy", "Model", "GRPO", "Va
 class Training:
     """Every setting of a run but its grid; the same names and defaults as `TrainSettings`."""
 
-    task: Annotated[str, panel(_TASK, "sorting or addition.")] = "sorting"
-    digits: Annotated[int, panel(_TASK, "Digits to sort, or of each number to add.")] = 6
+    task: Annotated[str, panel(_TASK, "sorting, addition, chain or brackets.")] = "sorting"
+    digits: Annotated[int, panel(_TASK, "Length of a problem: digits, terms or brackets.")] = 6
+    symbols: Annotated[int, panel(_TASK, "Digits in use, radix or modulus; 2 to 10.")] = 10
     noise: Annotated[float, panel(_TASK, "Share of wrong tokens in the base's training data.")] = (
         0.1
     )
     base_steps: Annotated[int, panel(_TASK, "Supervised steps of the base policy.")] = 2000
     base_seed: Annotated[int, panel(_TASK, "Seed of the base policy.")] = 0
+    family: Annotated[str, panel(_MODEL, "transformer or recurrent.")] = "transformer"
     width: Annotated[int, panel(_MODEL, "Model width.")] = 32
-    layers: Annotated[int, panel(_MODEL, "Transformer blocks.")] = 2
+    layers: Annotated[int, panel(_MODEL, "Blocks.")] = 2
     heads: Annotated[int, panel(_MODEL, "Attention heads.")] = 2
     group_size: Annotated[int, panel(_GRPO, "Responses per prompt.")] = 8
+    temperature: Annotated[float, panel(_GRPO, "Sampling temperature.")] = 1.0
     minibatches: Annotated[
         int, panel(_GRPO, "Minibatches per epoch; K = minibatches * epochs.")
     ] = 8
@@ -41,14 +44,20 @@ class Training:
     warmup_responses: Annotated[int, panel(_GRPO, "Length of the lr warm-up.")] = 0
     clip_low: Annotated[str, panel(_GRPO, "Lower clip epsilon, or none.")] = "0.2"
     clip_high: Annotated[str, panel(_GRPO, "Upper clip epsilon, or none.")] = "0.2"
+    loss_mean: Annotated[str, panel(_GRPO, "Average over: token, sequence, constant.")] = "token"
+    normalize_std: Annotated[bool, panel(_GRPO, "Divide advantages by the group's sd.")] = True
+    kl_coef: Annotated[float, panel(_GRPO, "Weight of the KL to the base policy.")] = 0.0
+    entropy_coef: Annotated[float, panel(_GRPO, "Weight of the entropy bonus.")] = 0.0
+    optimizer: Annotated[str, panel(_GRPO, "adam or sgd.")] = "adam"
     beta1: Annotated[float, panel(_GRPO, "Adam's first decay rate.")] = 0.9
     beta2: Annotated[float, panel(_GRPO, "Adam's second decay rate.")] = 0.999
     adam_eps: Annotated[float, panel(_GRPO, "Adam's epsilon.")] = 1e-8
+    momentum: Annotated[float, panel(_GRPO, "Momentum of sgd.")] = 0.0
     grad_clip: Annotated[str, panel(_GRPO, "Largest gradient norm, or none.")] = "none"
-    normalize_std: Annotated[bool, panel(_GRPO, "Divide advantages by the group's sd.")] = True
     eval_every: Annotated[int, panel(_VALIDATION, "Responses between validations.")] = 512
     eval_size: Annotated[int, panel(_VALIDATION, "Held-out problems.")] = 500
     eval_seed: Annotated[int, panel(_VALIDATION, "Seed of the held-out problems.")] = 0
+    variant: Annotated[str, panel(_VALIDATION, "Added to the names of the runs.")] = ""
 
     def values(self) -> dict[str, Any]:
         """Return the settings with "none" understood."""
@@ -68,6 +77,7 @@ def train(
     ] = [1e-4],  # noqa: B006 (typer copies it)
     seed: Annotated[list[int], typer.Option(help="Seed; repeatable.")] = [0],  # noqa: B006
     responses: Annotated[int, typer.Option(help="Responses after which a run ends.")] = 20_000,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     settings: Training,
     quiet: Quiet = False,
 ) -> None:
@@ -84,7 +94,7 @@ def train(
         for s in seed
     ]
     with Bar(quiet=quiet) as bar:
-        folders = trainer.train(members, out, progress=bar)
+        folders = trainer.train(members, out, progress=bar, device=device)
     _done(folders, quiet=quiet)
 
 

@@ -1,7 +1,8 @@
 """The base policy: supervised training on answers with deliberate token noise.
 
 A policy that has learnt such data samples each token right with probability about
-``1 - noise * 9/10``, so its exact-match accuracy starts low and GRPO has something to sharpen.
+``1 - noise * (1 - 1/symbols)``, so its accuracy starts low and GRPO has something to sharpen. The
+end token of an answer is never replaced.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from twoclock.errors import TrainingError
-from twoclock.trainer.adam import Adam
+from twoclock.trainer.optimizers import Adam
 from twoclock.trainer.policy import initial, logits
 from twoclock.trainer.settings import TrainSettings
-from twoclock.trainer.tasks import DIGITS, held_out, skip_held_out
+from twoclock.trainer.tasks import Task, counted, held_out, skip_held_out
 
 BASE_BATCH = 256  # problems per supervised step
 BASE_LR = 3e-3  # falls linearly to a tenth
@@ -66,22 +67,24 @@ def train_base(settings: TrainSettings) -> Tensor:
     held = held_out(task, settings.eval_size, settings.eval_seed)
     generator = torch.Generator().manual_seed(settings.base_seed)
     theta = initial(shape, settings.base_seed)
-    adam = Adam(torch.zeros_like(theta), torch.zeros_like(theta), 0, 0.9, 0.99, 1e-8)
+    adam = Adam(theta, 0.9, 0.99, 1e-8)
     for step in range(settings.base_steps):
         ranks = torch.randint(task.count - len(held), (1, BASE_BATCH), generator=generator)
         prompts, answers = task.problems(skip_held_out(ranks, held))  # (1, P, L), (1, P, A)
-        noisy = _add_noise(answers, settings.noise, generator).unsqueeze(-1)  # (1, P, A, 1)
+        mask = counted(answers, ends=task.ends)  # (1, P, A)
+        noisy = _add_noise(answers, task, settings.noise, generator).unsqueeze(-1)  # (1, P, A, 1)
         leaf = theta.detach().requires_grad_()
         out = logits(leaf, shape, prompts, noisy)  # (1, P, A, 1, V)
-        F.cross_entropy(out.flatten(0, -2), noisy.flatten()).backward()  # type: ignore[no-untyped-call]
+        losses = F.cross_entropy(out.flatten(0, -2), noisy.flatten(), reduction="none")
+        ((losses * mask.flatten()).sum() / mask.sum()).backward()  # type: ignore[no-untyped-call]
         assert leaf.grad is not None
         fall = 1 - 0.9 * step / settings.base_steps
         adam.step(theta, leaf.grad, torch.tensor([BASE_LR * fall]))
     return theta
 
 
-def _add_noise(answers: Tensor, noise: float, generator: torch.Generator) -> Tensor:
-    """Replace a share `noise` of the tokens by random digits."""
-    random = torch.randint(DIGITS, answers.shape, generator=generator)
+def _add_noise(answers: Tensor, task: Task, noise: float, generator: torch.Generator) -> Tensor:
+    """Replace a share `noise` of the tokens, but no end token, by random symbols."""
+    random = torch.randint(task.tokens, answers.shape, generator=generator)
     hit = torch.rand(answers.shape, generator=generator) < noise
-    return torch.where(hit, random, answers)
+    return torch.where(hit & (answers < task.tokens), random, answers)

@@ -17,11 +17,10 @@ def save(crew: Crew, path: Path, ids: list[str]) -> None:
     state = {
         "ids": ids,
         "theta": crew.theta,
-        "mean": crew.adam.mean,
-        "square": crew.adam.square,
-        "steps": crew.adam.steps,
+        "optimizer": crew.optimizer.state(),
         "generators": torch.stack([g.get_state() for g in crew.generators]),  # (M, state bytes)
         "bad_rollouts": crew.bad_rollouts,
+        "tokens": crew.tokens,
         "rollout": crew.rollout,
         "seconds": crew.seconds,
     }
@@ -38,21 +37,21 @@ def saved_ids(path: Path) -> set[str]:
 
 def load(crew: Crew, path: Path, ids: list[str]) -> None:
     """Restore the members `ids`, in this order, from the checkpoint `path` into `crew`."""
-    state = _read(path)
+    state = _read(path, crew.device)
     rows = [state["ids"].index(name) for name in ids]
     crew.theta = state["theta"][rows].clone()
-    crew.adam.mean, crew.adam.square = state["mean"][rows].clone(), state["square"][rows].clone()
-    crew.adam.steps = state["steps"]
+    crew.optimizer.restore(state["optimizer"], rows)
     for generator, row in zip(crew.generators, rows, strict=True):
-        generator.set_state(state["generators"][row].clone())  # it must own its storage
+        generator.set_state(state["generators"][row].cpu().clone())  # it must own its storage
     crew.bad_rollouts = [state["bad_rollouts"][row] for row in rows]
+    crew.tokens = [state["tokens"][row] for row in rows]
     crew.rollout, crew.seconds = state["rollout"], state["seconds"]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, device: torch.device | str = "cpu") -> dict[str, Any]:
     try:
-        state = torch.load(path, weights_only=True)
-        missing = {"ids", "theta", "mean", "square", "steps", "generators"} - set(state)
+        state = torch.load(path, weights_only=True, map_location=device)
+        missing = {"ids", "theta", "optimizer", "generators", "tokens"} - set(state)
     except Exception as err:  # damaged bytes raise almost any type in the restricted unpickler
         msg = f"{path}: damaged checkpoint; delete it to start again"
         raise TrainingError(msg) from err

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from twoclock.errors import TrainingError
-from twoclock.trainer.adam import Adam, clip_gradient
-from twoclock.trainer.grpo import (
-    Rollout,
-    StepStats,
-    advantages,
-    gradient,
-    merge,
-    roll,
-    sample_chunks,
-)
+from twoclock.trainer.grpo import Rollout, gradient, reference_chunks, roll, sample_chunks
+from twoclock.trainer.loss import StepStats, advantages, merge
+from twoclock.trainer.optimizers import SGD, Adam, Optimizer, clip_gradient
 from twoclock.trainer.settings import TrainSettings
-from twoclock.trainer.tasks import held_out, verify
+from twoclock.trainer.tasks import held_out
 
 
 @dataclass(frozen=True)
@@ -38,6 +31,8 @@ class RolloutReport:
     reward, entropy, grad_norm : Tensor
         (M,): mean reward, mean token entropy of the sampling policy in nats, mean gradient norm
         before clipping.
+    tokens : Tensor
+        Counted response tokens of this rollout (M,).
     stats : StepStats
         Averages over the K steps (the largest ratio: the maximum).
     lr : Tensor
@@ -49,6 +44,7 @@ class RolloutReport:
     reward: Tensor
     entropy: Tensor
     grad_norm: Tensor
+    tokens: Tensor
     stats: StepStats
     lr: Tensor
     rollout_seconds: float
@@ -64,25 +60,30 @@ class Crew:
         Equal in all but `seed`, `base_lr` and `responses`.
     base : Tensor
         Parameters of the base policy (1, n_stored).
+    device : str
+        Where parameters live and are computed on, "cpu" or "cuda". Random numbers are always drawn
+        on the CPU, so that every device sees the same problems and uniforms.
 
     Raises
     ------
     TrainingError
-        The members differ in another setting, or two are the same run.
+        The members differ in another setting, two are the same run, or there is no such device.
     """
 
-    def __init__(self, members: Sequence[TrainSettings], base: Tensor) -> None:
+    def __init__(self, members: Sequence[TrainSettings], base: Tensor, device: str = "cpu") -> None:
         check_members(members)
+        self.device = find_device(device)
         first = members[0]
         self.members = list(members)
         self.common = first
         self.task, self.shape = first.make_task(), first.shape()
         self.held = held_out(self.task, first.eval_size, first.eval_seed)
-        self.theta = base.repeat(len(members), 1)
-        zeros = torch.zeros_like(self.theta)
-        self.adam = Adam(zeros, zeros.clone(), 0, first.beta1, first.beta2, first.adam_eps)
+        self.base = base.to(self.device)
+        self.theta = self.base.repeat(len(members), 1)
+        self.optimizer = make_optimizer(first, self.theta)
         self.generators = [torch.Generator().manual_seed(m.seed) for m in members]
         self.bad_rollouts = [0] * len(members)
+        self.tokens = [0] * len(members)
         self.rollout = 0
         self.seconds = 0.0
 
@@ -93,52 +94,78 @@ class Crew:
 
     def advance(self) -> RolloutReport:
         """Sample one rollout and take its K optimizer steps."""
-        s = self.common
         start = time.perf_counter()
-        batch = roll(
-            self.theta, self.shape, self.task, self.held, s.prompts, s.group_size, self.generators
-        )
+        batch = self.sample()
+        self._wait()
         sampled = time.perf_counter()
-        stats, norms, rate = self._update(batch)
+        stats, norms, rate = self.update(batch)
+        self._wait()
         done = time.perf_counter()
         self.rollout += 1
         self.seconds += done - start
         norm = torch.stack(norms).mean(0)
-        merged = merge(stats, [1 / len(stats)] * len(stats))
+        merged = merge(stats, mean=True)
         broken = ~(merged.loss.isfinite() & norm.isfinite())
         self.bad_rollouts = [
             n + 1 if bad else 0 for n, bad in zip(self.bad_rollouts, broken.tolist(), strict=True)
         ]
+        tokens = batch.counted.flatten(1).sum(1)  # (M,)
+        self.tokens = [n + int(new) for n, new in zip(self.tokens, tokens.tolist(), strict=True)]
         reward = batch.rewards.flatten(1).mean(1)
         return RolloutReport(
-            reward, batch.entropy, norm, merged, rate, sampled - start, done - sampled
+            reward,
+            batch.mean_entropy(),
+            norm,
+            tokens,
+            merged,
+            rate,
+            sampled - start,
+            done - sampled,
         )
 
-    def _update(self, batch: Rollout) -> tuple[list[StepStats], list[Tensor], Tensor]:
-        """Take K steps on `batch`; return their statistics, gradient norms and the last rate."""
+    def sample(self) -> Rollout:
+        """Sample one rollout of every member."""
         s = self.common
+        batch = roll(
+            self.theta,
+            self.shape,
+            self.task,
+            self.held,
+            s.prompts,
+            s.group_size,
+            self.generators,
+            s.temperature,
+        )
+        if s.kl_coef == 0:
+            return batch
+        base = self.base.expand(len(self.members), -1)
+        return replace(batch, reference=reference_chunks(base, self.shape, batch, s.temperature))
+
+    def update(self, batch: Rollout) -> tuple[list[StepStats], list[Tensor], Tensor]:
+        """Take K steps on `batch`; return their statistics, gradient norms and the last rate."""
+        s, rule = self.common, self.common.loss_rule()
         advantage = advantages(batch.rewards, normalize_std=s.normalize_std)  # (M, P, G)
         stats, norms = [], []
         rate = torch.zeros(len(self.members))
+        rows = torch.arange(len(self.members), device=self.device).unsqueeze(1)  # (M, 1)
         for epoch in range(s.epochs):
             order = torch.stack([torch.randperm(s.prompts, generator=g) for g in self.generators])
-            for i, index in enumerate(order.chunk(s.minibatches, dim=1)):  # (M, P/minibatches)
-                rows = torch.arange(index.shape[0]).unsqueeze(1)  # (M, 1)
-                grad, seen = gradient(
-                    self.theta,
-                    self.shape,
-                    batch.take(index),
-                    advantage[rows, index],
-                    s.clip_low,
-                    s.clip_high,
-                )
+            parts = order.to(self.device).chunk(s.minibatches, dim=1)
+            for i, index in enumerate(parts):  # (M, P/minibatches)
+                part, signed = batch.take(index), advantage[rows, index]
+                grad, seen = gradient(self.theta, self.shape, part, signed, rule, s.temperature)
                 norms.append(clip_gradient(grad, s.grad_clip))
                 share = (epoch * s.minibatches + i + 1) / s.steps_per_rollout
                 reached = (self.rollout + share) * s.batch_size
-                rate = torch.tensor([m.lr_at(reached) for m in self.members])
-                self.adam.step(self.theta, grad, rate)
+                rate = torch.tensor([m.lr_at(reached) for m in self.members], device=self.device)
+                self.optimizer.step(self.theta, grad, rate)
                 stats.append(seen)
         return stats, norms, rate
+
+    def _wait(self) -> None:
+        """Wait for the device, so that times are those of the work and not of queueing it."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def validate(self) -> tuple[list[float], float]:
         """Return each member's accuracy on the held-out problems, and the seconds it took.
@@ -151,22 +178,54 @@ class Crew:
         s, members = self.common, len(self.members)
         generator = torch.Generator().manual_seed(s.eval_seed + 1)
         size = (1, s.eval_size, self.task.answer_length, 1)
-        uniforms = torch.rand(size, generator=generator).expand(members, -1, -1, -1)
-        prompts, answers = self.task.problems(self.held)  # (n, L), (n, A)
+        uniforms = torch.rand(size, generator=generator).to(self.device)
+        prompts, answers = (part.to(self.device) for part in self.task.problems(self.held))
         prompts = prompts.unsqueeze(0).expand(members, -1, -1)  # (M, n, L)
+        uniforms = uniforms.expand(members, -1, -1, -1)
         tokens, _, _ = sample_chunks(self.theta, self.shape, prompts, uniforms)
-        right = verify(tokens.squeeze(-1), answers)  # (M, n)
+        right = self.task.rewards(prompts, answers, tokens.squeeze(-1))  # (M, n)
+        counts = [int(n) for n in right.sum(1).tolist()]
         seconds = time.perf_counter() - start
         self.seconds += seconds
-        return [int(n) / s.eval_size for n in right.sum(1).tolist()], seconds
+        return [n / s.eval_size for n in counts], seconds
 
     def keep(self, rows: list[int]) -> None:
         """Let all members but `rows` leave."""
         self.members = [self.members[i] for i in rows]
         self.generators = [self.generators[i] for i in rows]
         self.bad_rollouts = [self.bad_rollouts[i] for i in rows]
+        self.tokens = [self.tokens[i] for i in rows]
         self.theta = self.theta[rows].clone()
-        self.adam.keep(rows)
+        self.optimizer.keep(rows)
+
+
+def make_optimizer(settings: TrainSettings, theta: Tensor) -> Optimizer:
+    """Return a fresh optimizer for the parameters `theta` (M, n_stored)."""
+    if settings.optimizer == "sgd":
+        return SGD(theta, settings.momentum)
+    return Adam(theta, settings.beta1, settings.beta2, settings.adam_eps)
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device called `name`, or raise TrainingError when it cannot be used here.
+
+    Examples
+    --------
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError as err:
+        msg = f"device == {name!r}: no such device; use cpu or cuda"
+        raise TrainingError(msg) from err
+    if device.type not in ("cpu", "cuda"):
+        msg = f"device == {name!r}, must be cpu or cuda"
+        raise TrainingError(msg)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        msg = f"device == {name!r}: torch {torch.__version__} sees no such GPU; use --device cpu"
+        raise TrainingError(msg)
+    return device
 
 
 def check_members(members: Sequence[TrainSettings]) -> None:

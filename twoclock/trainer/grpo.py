@@ -1,21 +1,22 @@
-"""GRPO on verifiable rewards: sample a rollout, then K optimizer steps on it, for all members.
+"""GRPO on verifiable rewards: sample a rollout, and the gradient of a minibatch of it.
 
-What GRPO means here (Shao et al. 2024, arXiv:2402.03300, section 4.1, without its KL penalty):
-advantages are rewards minus their group's mean, by default over their group's standard deviation;
-every token of a response carries that advantage; the loss is the mean over tokens of
-``-min(r*A, clip(r, 1-low, 1+high)*A)`` with r the ratio of the token's probability under the
-updated and the sampling policy. No reference policy, no length terms (answers have one length).
+Group relative policy optimisation (Shao et al. 2024, arXiv:2402.03300, section 4.1): every prompt
+is answered G times, a response's advantage is its reward relative to its group's, and every token
+carries it. The loss and its options are in `twoclock.trainer.loss`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from twoclock.trainer.loss import LossRule, StepStats, merge, policy_loss, token_weights
 from twoclock.trainer.policy import Shape, logits, sample
-from twoclock.trainer.tasks import Task, skip_held_out, verify
+from twoclock.trainer.tasks import Task, counted, skip_held_out
 
 GRADIENT_CHUNK, SAMPLE_CHUNK = 16, 64
 """Prompts per member handled at once: fits the caches of a CPU, changes nothing but rounding."""
@@ -32,56 +33,44 @@ class Rollout:
     tokens : Tensor
         (M, P, A, G).
     logp : Tensor
-        Log-probability of each token under the policy that drew it (M, P, A, G), nats.
+        Log-probability of each token under the distribution that drew it (M, P, A, G), nats.
+    counted : Tensor
+        1 for tokens up to the end of their response, else 0, (M, P, A, G).
     entropy : Tensor
-        Mean token entropy (M,), nats.
+        Entropy of the distribution that drew each token (M, P, A, G), nats.
     rewards : Tensor
         (M, P, G).
+    reference : Tensor or None
+        Log-probability of each token under the base policy, where the loss needs it.
     """
 
     prompts: Tensor
     tokens: Tensor
     logp: Tensor
+    counted: Tensor
     entropy: Tensor
     rewards: Tensor
+    reference: Tensor | None = None
 
     def take(self, index: Tensor) -> Rollout:
         """Return the prompts `index` (M, p) of each member, with their groups."""
-        rows = torch.arange(index.shape[0]).unsqueeze(1)  # (M, 1)
-        return Rollout(
-            self.prompts[rows, index],
-            self.tokens[rows, index],
-            self.logp[rows, index],
-            self.entropy,
-            self.rewards[rows, index],
-        )
+        rows = torch.arange(index.shape[0], device=index.device).unsqueeze(1)  # (M, 1)
+        return self._each(lambda values: values[rows, index])
 
+    def cut(self, part: slice) -> Rollout:
+        """Return some prompts of every member, as views."""
+        return self._each(lambda values: values[:, part])
 
-def advantages(rewards: Tensor, *, normalize_std: bool) -> Tensor:
-    """Return group-relative advantages ``(r - mean) / std`` along the last axis.
+    def _each(self, pick: Callable[[Tensor], Tensor]) -> Rollout:
+        picked: dict[str, Any] = {
+            name: None if values is None else pick(values) for name, values in vars(self).items()
+        }
+        return Rollout(**picked)
 
-    Parameters
-    ----------
-    rewards : Tensor
-        (..., G).
-    normalize_std : bool
-        Divide by the group's population standard deviation; groups without spread stay 0.
-
-    Returns
-    -------
-    Tensor
-        (..., G).
-
-    Examples
-    --------
-    >>> advantages(torch.tensor([1.0, 0.0, 0.0, 1.0]), normalize_std=True).tolist()
-    [1.0, -1.0, -1.0, 1.0]
-    """
-    centred = rewards - rewards.mean(-1, keepdim=True)
-    if not normalize_std:
-        return centred
-    std = rewards.std(-1, correction=0, keepdim=True)
-    return torch.where(std > 0, centred / std.clamp(min=1e-6), 0.0)
+    def mean_entropy(self) -> Tensor:
+        """Return the mean entropy per counted token (M,), nats."""
+        total: Tensor = (self.entropy * self.counted).flatten(1).sum(1)
+        return total / self.counted.flatten(1).sum(1)
 
 
 def roll(
@@ -92,98 +81,63 @@ def roll(
     n_prompts: int,
     group: int,
     generators: list[torch.Generator],
+    temperature: float = 1.0,
 ) -> Rollout:
     """Sample `n_prompts` groups for every member, each from its own generator."""
     span, length = task.count - len(held), (n_prompts, task.answer_length, group)
     ranks = torch.stack([torch.randint(span, (n_prompts,), generator=g) for g in generators])
     uniforms = torch.stack([torch.rand(length, generator=g) for g in generators])  # (M, P, A, G)
-    prompts, answers = task.problems(skip_held_out(ranks, held))  # (M, P, L), (M, P, A)
-    tokens, logp, entropy = sample_chunks(theta, shape, prompts, uniforms)
-    rewards = verify(tokens.transpose(2, 3), answers.unsqueeze(2))  # (M, P, G)
-    return Rollout(prompts, tokens, logp, entropy.flatten(1).mean(1), rewards)
+    problems = task.problems(skip_held_out(ranks, held))
+    prompts, answers = (part.to(theta.device) for part in problems)  # (M, P, L), (M, P, A)
+    return answered(theta, shape, task, prompts, answers, uniforms.to(theta.device), temperature)
+
+
+def answered(
+    theta: Tensor,
+    shape: Shape,
+    task: Task,
+    prompts: Tensor,
+    answers: Tensor,
+    uniforms: Tensor,
+    temperature: float = 1.0,
+) -> Rollout:
+    """Sample a group per prompt (M, P, L) from given uniforms (M, P, A, G) and reward it."""
+    tokens, logp, entropy = sample_chunks(theta, shape, prompts, uniforms, temperature)
+    rewards = task.rewards(prompts.unsqueeze(2), answers.unsqueeze(2), tokens.transpose(2, 3))
+    mask = counted(tokens, ends=task.ends, dim=2)
+    return Rollout(prompts, tokens, logp, mask, entropy, rewards)
 
 
 def sample_chunks(
-    theta: Tensor, shape: Shape, prompts: Tensor, uniforms: Tensor
+    theta: Tensor, shape: Shape, prompts: Tensor, uniforms: Tensor, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Call `policy.sample` on at most SAMPLE_CHUNK prompts at a time and join the results."""
     with torch.no_grad():
         cuts = (torch.split(whole, SAMPLE_CHUNK, dim=1) for whole in (prompts, uniforms))
-        parts = [sample(theta, shape, p, u) for p, u in zip(*cuts, strict=True)]
+        parts = [sample(theta, shape, p, u, temperature) for p, u in zip(*cuts, strict=True)]
         tokens, logp, entropy = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
     return tokens, logp, entropy
 
 
-@dataclass(frozen=True)
-class StepStats:
-    """What one optimizer step saw, per member (M,).
-
-    Parameters
-    ----------
-    loss : Tensor
-        Policy loss.
-    clip_fraction : Tensor
-        Share of tokens whose gradient the clip removed.
-    kl_old : Tensor
-        Mean of ``(r - 1) - log r``, an estimate of the KL to the sampling policy, nats per token
-        (Schulman 2020, "Approximating KL divergence", k3).
-    ratio_mean, ratio_max : Tensor
-        Importance ratios.
-    """
-
-    loss: Tensor
-    clip_fraction: Tensor
-    kl_old: Tensor
-    ratio_mean: Tensor
-    ratio_max: Tensor
+def log_probabilities(
+    theta: Tensor, shape: Shape, prompts: Tensor, tokens: Tensor, temperature: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Return each token's log-probability (M, P, A, G) and all of them (M, P, A, G, V), nats."""
+    out = logits(theta, shape, prompts, tokens)
+    every = (out if temperature == 1.0 else out / temperature).log_softmax(-1)
+    return every.gather(-1, tokens.unsqueeze(-1)).squeeze(-1), every
 
 
-def policy_loss(
-    logp: Tensor, old: Tensor, advantage: Tensor, clip_low: float | None, clip_high: float | None
-) -> tuple[Tensor, StepStats]:
-    """Return the mean token loss per member and its statistics.
-
-    Parameters
-    ----------
-    logp, old : Tensor
-        Log-probabilities under the updated and the sampling policy (M, P, A, G), nats.
-    advantage : Tensor
-        (M, P, G).
-    clip_low, clip_high : float or None
-        Clip of the ratio; None: no such clip.
-
-    Returns
-    -------
-    loss : Tensor
-        (M,).
-    stats : StepStats
-        Detached.
-
-    Examples
-    --------
-    >>> one = torch.zeros(1, 1, 1, 2)
-    >>> policy_loss(one + 0.5, one, torch.tensor([[[1.0, -1.0]]]), 0.2, 0.2)[1].clip_fraction
-    tensor([0.5000])
-    """
-    log_ratio = logp - old  # (M, P, A, G)
-    ratio = log_ratio.exp()
-    signed = advantage.unsqueeze(2)  # (M, P, 1, G)
-    free = ratio * signed
-    low = None if clip_low is None else 1 - clip_low
-    high = None if clip_high is None else 1 + clip_high
-    kept = free
-    if low is not None or high is not None:
-        kept = torch.minimum(free, ratio.clamp(low, high) * signed)
-    loss = -kept.flatten(1).mean(1)  # (M,)
+def reference_chunks(theta: Tensor, shape: Shape, batch: Rollout, temperature: float) -> Tensor:
+    """Return log-probabilities (M, P, A, G) of a rollout under other parameters, no gradient."""
     with torch.no_grad():
-        stats = StepStats(
-            loss.detach(),
-            (kept < free).float().flatten(1).mean(1),
-            (ratio - 1 - log_ratio).flatten(1).mean(1),
-            ratio.flatten(1).mean(1),
-            ratio.flatten(1).amax(1),
+        pairs = zip(
+            torch.split(batch.prompts, SAMPLE_CHUNK, dim=1),
+            torch.split(batch.tokens, SAMPLE_CHUNK, dim=1),
+            strict=True,
         )
-    return loss, stats
+        parts = [log_probabilities(theta, shape, p, t, temperature)[0] for p, t in pairs]
+        return torch.cat(parts, dim=1)
 
 
 def gradient(
@@ -191,38 +145,34 @@ def gradient(
     shape: Shape,
     batch: Rollout,
     advantage: Tensor,
-    clip_low: float | None,
-    clip_high: float | None,
+    rule: LossRule,
+    temperature: float = 1.0,
 ) -> tuple[Tensor, StepStats]:
-    """Return the gradient (M, n_stored) of the policy loss on `batch` and its statistics.
+    """Return the gradient (M, n_stored) of the loss on a minibatch, and its statistics.
 
     Members do not mix: the gradient of the sum of their losses is each one's own gradient. Large
-    batches are summed over chunks of GRADIENT_CHUNK prompts.
+    minibatches are summed over chunks of GRADIENT_CHUNK prompts.
     """
     leaf = theta.detach().requires_grad_()
-    n_prompts = batch.prompts.shape[1]
-    shares, stats = [], []
-    for start in range(0, n_prompts, GRADIENT_CHUNK):
+    weights = token_weights(batch.counted, rule.loss_mean)
+    shares = token_weights(batch.counted, "token")
+    stats = []
+    for start in range(0, batch.prompts.shape[1], GRADIENT_CHUNK):
         cut = slice(start, start + GRADIENT_CHUNK)
-        tokens = batch.tokens[:, cut]  # (M, p, A, G)
-        out = logits(leaf, shape, batch.prompts[:, cut], tokens)  # (M, p, A, G, V)
-        logp = out.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)  # (M, p, A, G)
-        loss, seen = policy_loss(logp, batch.logp[:, cut], advantage[:, cut], clip_low, clip_high)
-        shares.append(tokens.shape[1] / n_prompts)
-        (loss * shares[-1]).sum().backward()  # type: ignore[no-untyped-call]
+        part = batch.cut(cut)
+        logp, every = log_probabilities(leaf, shape, part.prompts, part.tokens, temperature)
+        entropy = -(every.exp() * every).sum(-1) if rule.entropy_coef else None
+        loss, seen = policy_loss(
+            logp,
+            part.logp,
+            advantage[:, cut],
+            weights[:, cut],
+            shares[:, cut],
+            rule,
+            reference=part.reference,
+            entropy=entropy,
+        )
+        loss.sum().backward()  # type: ignore[no-untyped-call]
         stats.append(seen)
     assert leaf.grad is not None
-    return leaf.grad, merge(stats, shares)
-
-
-def merge(stats: list[StepStats], shares: list[float]) -> StepStats:
-    """Average statistics with weights `shares` (the largest ratio: the maximum)."""
-
-    def mean(name: str) -> Tensor:
-        parts = [share * getattr(s, name) for s, share in zip(stats, shares, strict=True)]
-        return torch.stack(parts).sum(0)
-
-    largest = torch.stack([s.ratio_max for s in stats]).amax(0)
-    return StepStats(
-        mean("loss"), mean("clip_fraction"), mean("kl_old"), mean("ratio_mean"), largest
-    )
+    return leaf.grad, merge(stats, mean=False)

@@ -18,6 +18,7 @@ from twoclock.trainer.base import base_policy
 from twoclock.trainer.checkpoint import load, save, saved_ids
 from twoclock.trainer.crew import Crew, RolloutReport, check_members
 from twoclock.trainer.settings import TrainSettings
+from twoclock.trainer.tasks import SYMBOLS
 
 PATIENCE = 3
 """A run whose loss or gradient was not finite in so many rollouts running is stopped."""
@@ -59,6 +60,7 @@ def train(
     resume: bool = True,
     cache: Path | None = None,
     compress: bool = True,
+    device: str = "cpu",
 ) -> list[Path]:
     """Train runs that differ in seed, base learning rate and length only, all at once.
 
@@ -77,6 +79,8 @@ def train(
         Folder of base policies and checkpoints; default ``out/.cache``.
     compress : bool
         Write `metrics.jsonl.gz` when a run ends.
+    device : str
+        "cpu" or "cuda"; the log does not depend on it but for rounding.
 
     Returns
     -------
@@ -98,7 +102,7 @@ def train(
     for saved in (True, False):
         part = [m for m in pending if (settings_sha(m) in known) is saved]
         if part:
-            crew = Crew(part, base_policy(part[0], cache))
+            crew = Crew(part, base_policy(part[0], cache), device)
             if saved:
                 load(crew, point, [settings_sha(m) for m in part])
             session = _Session(crew, out, point, compress, resume)
@@ -184,38 +188,42 @@ def _ending(member: TrainSettings, crew: Crew, row: int) -> str:
 
 def train_rows(crew: Crew, report: RolloutReport) -> list[dict[str, Any]]:
     """Return one `steps` row per member; measured floats keep five significant digits."""
-    s, shape = crew.common, crew.shape
+    s = crew.common
     fixed = {
         "rollout": crew.rollout,
-        "optimizer_step": crew.adam.steps,
+        "optimizer_step": crew.optimizer.steps,
         "responses": crew.responses,
         "responses_trained": crew.responses,
-        "tokens": crew.responses * shape.answer,
         "flops": _five(crew.responses * flops_per_response(s)),
         "seconds": round(crew.seconds, 3),
         "rollout_seconds": round(report.rollout_seconds, 4),
         "update_seconds": round(report.update_seconds, 4),
-        "response_tokens": shape.answer,
     }
     measured = {
         "reward": report.reward,
         "entropy": report.entropy,
         "grad_norm": report.grad_norm,
+        "response_tokens": report.tokens / s.batch_size,
         "lr": report.lr,
-        **vars(report.stats),
+        **{name: value for name, value in vars(report.stats).items() if value is not None},
     }
     lists = {name: values.tolist() for name, values in measured.items()}
     return [
-        {**fixed, **{name: _five(values[i]) for name, values in lists.items()}}
-        for i in range(len(crew.members))
+        {
+            **fixed,
+            "tokens": tokens,
+            **{name: _five(values[i]) for name, values in lists.items()},
+        }
+        for i, tokens in enumerate(crew.tokens)
     ]
 
 
 def flops_per_response(settings: TrainSettings) -> float:
     """Return FLOPs per response of sampling and updates: 2 N and 6 N E per token read.
 
-    N counts all parameters; attention scores and validation are left out. A prompt is read once
-    per group, hence its share 1/G.
+    N counts all parameters; attention scores, the KL penalty's look at the base policy and
+    validation are left out. A prompt is read once per group, hence its share 1/G; answers are
+    computed to their full length (Kaplan et al. 2020, arXiv:2001.08361, section 2.1).
     """
     shape = settings.shape()
     read = shape.prompt / settings.group_size + shape.answer - 1  # tokens per response
@@ -228,8 +236,8 @@ def run_row(settings: TrainSettings) -> dict[str, Any]:
     clipped = s.clip_low is not None or s.clip_high is not None
     return {
         "framework": "twoclock",
-        "model": f"transformer-{s.layers}x{s.width}-base-{s.base_key()[:8]}",
-        "task": f"{s.task}-{s.digits}",
+        "model": f"{s.family}-{s.layers}x{s.width}-base-{s.base_key()[:8]}",
+        "task": f"{s.task}-{s.digits}" + (f"x{s.symbols}" if s.symbols != SYMBOLS else ""),
         "seed": s.seed,
         "prompts_per_rollout": s.prompts,
         "group_size": s.group_size,
@@ -245,13 +253,34 @@ def run_row(settings: TrainSettings) -> dict[str, Any]:
         "clip_high": s.clip_high,
         "clip_dual": None,
         "clip_active": "yes" if clipped and s.steps_per_rollout > 1 else "no",
-        "kl_coef": 0.0,
+        "kl_coef": s.kl_coef,
         "grad_clip": s.grad_clip,
-        "optimizer": f"adam({s.beta1:g},{s.beta2:g},eps={s.adam_eps:g})",
+        "optimizer": optimizer_name(s),
         "n_params": s.shape().n_params,
         "eval_size": s.eval_size,
+        "temperature": s.temperature,
+        "loss_mean": s.loss_mean,
+        "advantage": "centred/std" if s.normalize_std else "centred",
+        "entropy_coef": s.entropy_coef,
+        "lr_gamma": s.gamma,
+        "reference_batch": s.reference_batch,
+        "variant": s.variant,
         "settings_sha256": settings_sha(s),
     }
+
+
+def optimizer_name(settings: TrainSettings) -> str:
+    """Return the optimizer with its settings, as one text.
+
+    Examples
+    --------
+    >>> optimizer_name(TrainSettings(seed=0, batch_size=64, base_lr=1e-4, responses=64))
+    'adam(0.9,0.999,eps=1e-08)'
+    """
+    s = settings
+    if s.optimizer == "sgd":
+        return f"sgd(momentum={s.momentum:g})"
+    return f"adam({s.beta1:g},{s.beta2:g},eps={s.adam_eps:g})"
 
 
 def is_finished(settings: TrainSettings, out: Path) -> bool:
