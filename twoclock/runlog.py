@@ -12,6 +12,7 @@ Rows reach the file when `RunLog.flush` is called, so a killed run ends with who
 
 from __future__ import annotations
 
+import glob
 import gzip
 import math
 import os
@@ -142,18 +143,22 @@ def create_run(folder: Path, run: Mapping[str, Any], *, replace: bool = False) -
     LogFormatError
         The folder exists, or a value cannot be written.
     """
-    if folder.exists():
-        if not replace or read_header(folder).get("ended", "unknown") != "unknown":
-            msg = f"{folder}: exists; resume it or choose another folder"
-            raise LogFormatError(msg)
-        shutil.rmtree(folder)
+    ended = folder.exists() and read_header(folder).get("ended", "unknown") != "unknown"
+    if ended or (folder.exists() and not replace):
+        msg = f"{folder}: exists; resume it or choose another folder"
+        raise LogFormatError(msg)
     _check_run(run, folder)
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):  # of a killed process
+        shutil.rmtree(left)
     fresh = folder.with_name(f".{folder.name}.{os.getpid()}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     header = {"format": LOG_FORMAT, "run_id": folder.name, **run}
     (fresh / "run.json").write_bytes(_pretty({"ended": "unknown", **header}))
     (fresh / "metrics.jsonl").touch()
+    if folder.exists():  # goes in one step: half a folder would be no run that can start again
+        old = folder.with_name(f".{folder.name}.{os.getpid()}.old.new")
+        folder.rename(old)
+        shutil.rmtree(old)
     fresh.rename(folder)
     return RunLog(folder)
 
@@ -168,15 +173,19 @@ def resume_run(folder: Path, *, rollout: int) -> RunLog:
     LogFormatError
         The folder is no unfinished run.
     """
-    path = folder / "metrics.jsonl"
-    if not path.exists():
-        msg = f"{path}: missing; only an unfinished, uncompressed run can be resumed"
+    path, packed = folder / "metrics.jsonl", folder / "metrics.jsonl.gz"
+    for left in folder.glob(".*.new"):  # of a killed process
+        left.unlink()
+    if read_header(folder).get("ended", "unknown") != "unknown" or not (
+        path.exists() or packed.exists()
+    ):
+        msg = f"{folder}: only an unfinished run with its metrics can be resumed"
         raise LogFormatError(msg)
-    kept = [
-        line
-        for line in path.read_bytes().splitlines(keepends=True)
-        if line.endswith(b"\n") and orjson.loads(line).get("rollout", 0) <= rollout
-    ]
+    if packed.exists():  # killed while it was being finished
+        if not path.exists():
+            _replace(path, gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    kept = [line for line in _whole_lines(path) if _rollout(line, path) <= rollout]
     _replace(path, b"".join(kept))
     run = read_header(folder)
     if run.get("ended", "unknown") != "unknown":
@@ -216,6 +225,20 @@ def mark_nonfinite(row: Mapping[str, Any]) -> dict[str, Any]:
     if not bad:
         return dict(row)
     return {**{k: None if k in bad else v for k, v in row.items()}, "nonfinite": ",".join(bad)}
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """Return the lines of a log but a last one that a kill has torn."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    return [line for line in lines if line.endswith(b"\n")]
+
+
+def _rollout(line: bytes, path: Path) -> int:
+    try:
+        return int(orjson.loads(line).get("rollout", 0))
+    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError) as err:
+        msg = f"{path}: a damaged line ({err}); delete the run's folder to start it again"
+        raise LogFormatError(msg) from err
 
 
 def _check_run(run: Mapping[str, Any], folder: Path) -> None:

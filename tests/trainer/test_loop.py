@@ -51,7 +51,7 @@ def test_run_header_has_schema_columns_and_says_no_clip(tmp_path, cache):
     (folder,) = train([settings], tmp_path, cache=cache)
     run = json.loads((folder / "run.json").read_text())
     options = {"temperature", "loss_mean", "advantage", "entropy_coef", "lr_gamma"}
-    others = {"format", "settings_sha256", "reference_batch", "variant"}
+    others = {"format", "settings", "reference_batch", "variant"}
     assert set(run) - set(RUNS.names) == options | others
     assert run["clip_low"] is None
     assert run["clip_active"] == "no"
@@ -75,13 +75,12 @@ def test_kill_and_resume_gives_the_uninterrupted_rows(tmp_path, cache, killed_at
     """Killed before, at or after a checkpoint and after one run's end, the log is the same."""
     members = [tiny(seed=0, responses=128), tiny(seed=1)]
     train(members, tmp_path / "whole", cache=cache)
-    own = tmp_path / "cut" / ".cache"
     with pytest.raises(Killed):
-        train(members, tmp_path / "cut", progress=stop_at(killed_at), cache=own)
-    folders = train(members, tmp_path / "cut", cache=own)
+        train(members, tmp_path / "cut", progress=stop_at(killed_at), cache=cache)
+    folders = train(members, tmp_path / "cut", cache=cache)
     for folder in folders:
         assert untimed(folder) == untimed(tmp_path / "whole" / folder.name)
-    assert not list(own.glob("crew-*"))
+    assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_finished_runs_are_left_alone(tmp_path, cache):
@@ -109,7 +108,7 @@ def test_damaged_checkpoint_is_named(tmp_path, cache, monkeypatch):
     monkeypatch.setattr(loop, "CHECKPOINT_RESPONSES", 32)
     with pytest.raises(Killed):
         train([tiny()], tmp_path, progress=stop_at(128))
-    (point,) = (tmp_path / ".cache").glob("crew-*.pt")
+    (point,) = tmp_path.rglob("checkpoint.pt")
     point.write_bytes(b"broken")
     with pytest.raises(TrainingError, match="damaged checkpoint"):
         train([tiny()], tmp_path)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
-from twoclock.cli import fit, look, simulate, training
+from twoclock.cli import fit, look, simulate, sweep, training
 from twoclock.errors import NoUsableRuns, SettingsError, TwoclockError
 
 app = typer.Typer(
@@ -33,7 +33,7 @@ app.command()(look.runs)
 app.command()(look.events)
 app.command()(look.schema)
 app.command()(training.train)
-app.command()(training.sweep)
+app.command()(sweep.sweep)
 app.command()(simulate.simulate)
 
 

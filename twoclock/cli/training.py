@@ -1,4 +1,4 @@
-"""`twoclock train` and `twoclock sweep`: the bundled trainer."""
+"""`twoclock train`: the bundled trainer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def train(
 
     Example: twoclock train runs --batch-size 64 --base-lr 1e-4 --seed 0 --seed 1
     """
-    trainer = _trainer()
+    trainer = load_trainer()
     members = [
         trainer.TrainSettings(
             seed=s, batch_size=batch_size, base_lr=rate, responses=responses, **settings.values()
@@ -95,33 +95,11 @@ def train(
     ]
     with Bar(quiet=quiet) as bar:
         folders = trainer.train(members, out, progress=bar, device=device)
-    _done(folders, quiet=quiet)
+    done(folders, quiet=quiet)
 
 
-@grouped
-def sweep(
-    *,
-    grid: Annotated[Path, typer.Argument(help="TOML file with [grid] and [train].")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder; that of the file by default.")
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Train a grid of batch sizes, learning rates and seeds; finished runs are skipped.
-
-    Example: twoclock sweep data/learning/sweep.toml --out data/learning
-    """
-    trainer = _trainer()
-    plan = trainer.load_sweep(grid)
-    if not quiet:
-        runs = sum(len(plan.members(size)) for size in plan.batch_sizes)
-        print(f"{runs} runs, {plan.total_responses:,} responses", file=sys.stderr)
-    with Bar(quiet=quiet) as bar:
-        folders = trainer.run_sweep(plan, out or grid.parent, progress=bar)
-    _done(folders, quiet=quiet)
-
-
-def _trainer() -> ModuleType:
+def load_trainer() -> ModuleType:
+    """Return the trainer's package, or raise TrainingError when torch is not installed."""
     try:
         from twoclock import trainer
     except ModuleNotFoundError as err:
@@ -132,7 +110,8 @@ def _trainer() -> ModuleType:
     return trainer
 
 
-def _done(folders: list[Path], *, quiet: bool) -> None:
+def done(folders: list[Path], *, quiet: bool) -> None:
+    """Say on stderr which runs are there now."""
     if not quiet:
         print(f"{len(folders)} runs in {folders[0].parent}", file=sys.stderr)
 

@@ -5,12 +5,18 @@ It is not for large models, and imports nothing of the analysis.
 """
 
 from twoclock.trainer.loop import Progress, train
+from twoclock.trainer.plan import Plan
 from twoclock.trainer.settings import TrainSettings
-from twoclock.trainer.sweep import SweepSettings, load_sweep, run_sweep
+from twoclock.trainer.study import Grid, Study
+from twoclock.trainer.study_file import load_study
+from twoclock.trainer.sweep import SweepOptions, plan_sweep, run_sweep
 
-__all__ = ["TINY", "Progress", "SweepSettings", "TrainSettings", "load_sweep", "run_sweep", "train"]
+__all__ = [
+    "TINY", "Grid", "Plan", "Progress", "Study", "SweepOptions", "TrainSettings", "load_study",
+    "plan_sweep", "run_sweep", "train",
+]  # fmt: skip
 
-TINY = SweepSettings(
+_TINY = Grid(
     batch_sizes=(64, 128, 256),
     base_lrs=(1e-3,),
     seeds=(0, 1, 2),
@@ -25,4 +31,5 @@ TINY = SweepSettings(
         "eval_every": 256,
     },
 )
-"""A sweep of nine runs that takes seconds on one core, for end-to-end tests."""
+TINY = Study((_TINY,))
+"""A study of nine runs that takes seconds on one core, for end-to-end tests."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,9 +12,10 @@ import torch
 
 from twoclock.errors import TrainingError
 from twoclock.runlog import RunLog, create_run, read_header, resume_run
+from twoclock.trainer import checkpoint
 from twoclock.trainer.base import base_policy
-from twoclock.trainer.checkpoint import load, save, saved_ids
 from twoclock.trainer.crew import Crew, RolloutReport, check_members
+from twoclock.trainer.locks import own_runs
 from twoclock.trainer.settings import TrainSettings
 from twoclock.trainer.tasks import SYMBOLS
 
@@ -76,7 +75,7 @@ def train(
         Leave finished runs alone and continue unfinished ones from their last checkpoint; else an
         existing run is an error.
     cache : Path, optional
-        Folder of base policies and checkpoints; default ``out/.cache``.
+        Folder of base policies; default ``out/.cache``.
     compress : bool
         Write `metrics.jsonl.gz` when a run ends.
     device : str
@@ -90,35 +89,53 @@ def train(
     Raises
     ------
     TrainingError
-        The members cannot train together, or a folder holds a run with other settings.
+        The members cannot train together, a folder holds a run with other settings, or another
+        process writes one of the runs.
+
+    Notes
+    -----
+    A run killed at any moment and trained again, alone or in any crew, has the metrics of an
+    uninterrupted one but for wall times.
     """
     check_members(members)
     cache = cache or out / ".cache"
-    pending = [m for m in members if not (resume and is_finished(m, out))]
-    point = cache / f"crew-{_sha(members[0].common())[:16]}.pt"
-    known = saved_ids(point) if resume else set()
-    total = sum(m.rollouts * m.batch_size for m in members)
-    done = total - sum(m.rollouts * m.batch_size for m in pending)
-    for saved in (True, False):
-        part = [m for m in pending if (settings_sha(m) in known) is saved]
-        if part:
+    total = done = sum(m.rollouts * m.batch_size for m in members)
+    with own_runs(out / m.run_id for m in members):
+        pending = [m for m in members if not (resume and is_finished(m, out))]
+        done -= sum(m.rollouts * m.batch_size for m in pending)
+        for states in _by_rollout(pending, out, resume):
+            part = [m for m in pending if m.run_id in states]
             crew = Crew(part, base_policy(part[0], cache), device)
+            saved = [state for state in states.values() if state is not None]
             if saved:
-                load(crew, point, [settings_sha(m) for m in part])
-            session = _Session(crew, out, point, compress, resume)
+                checkpoint.restore(crew, saved)
+                done += crew.responses * len(part)
+            session = _Session(crew, out, compress, resume)
             try:
                 session.run(progress, done, total)
             finally:
                 session.close()
-            done += sum(m.rollouts * m.batch_size for m in part)
+            done += sum(m.rollouts * m.batch_size - crew.responses for m in part)
     return [out / m.run_id for m in members]
+
+
+def _by_rollout(
+    pending: Sequence[TrainSettings], out: Path, resume: bool
+) -> list[dict[str, dict[str, Any] | None]]:
+    """Return the saved states of runs, by name, those that stand at the same rollout together."""
+    parts: dict[int, dict[str, dict[str, Any] | None]] = {}
+    for member in pending:
+        state = checkpoint.read(out / member.run_id) if resume else None
+        rollout = state["rollout"] if state else 0
+        parts.setdefault(rollout, {})[member.run_id] = state
+    return [parts[rollout] for rollout in sorted(parts, reverse=True)]
 
 
 class _Session:
     """A crew with its open logs."""
 
-    def __init__(self, crew: Crew, out: Path, point: Path, compress: bool, resume: bool) -> None:
-        self.crew, self.point, self.compress = crew, point, compress
+    def __init__(self, crew: Crew, out: Path, compress: bool, resume: bool) -> None:
+        self.crew, self.compress = crew, compress
         self.logs: list[RunLog] = []
         for m in crew.members:
             if crew.rollout:
@@ -146,11 +163,10 @@ class _Session:
             for log in self.logs:
                 log.flush()
             if crew.members and crew.rollout % self.checkpoint_rollouts == 0:
-                save(crew, self.point, [settings_sha(m) for m in crew.members])
+                checkpoint.save(crew, [log.folder for log in self.logs])
             if progress is not None:
                 text = f"B={crew.common.batch_size}, {len(crew.members)} runs"
                 progress(done, total, text)
-        self.point.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the logs of runs that have not ended; they stay resumable."""
@@ -174,6 +190,7 @@ class _Session:
         for log, ended in zip(self.logs, ends, strict=True):
             if ended:
                 log.finish(ended, compress=self.compress)
+                checkpoint.remove(log.folder)
         stay = [i for i, ended in enumerate(ends) if not ended]
         self.logs = [self.logs[i] for i in stay]
         self.crew.keep(stay)
@@ -265,7 +282,7 @@ def run_row(settings: TrainSettings) -> dict[str, Any]:
         "lr_gamma": s.gamma,
         "reference_batch": s.reference_batch,
         "variant": s.variant,
-        "settings_sha256": settings_sha(s),
+        "settings": settings_text(s),
     }
 
 
@@ -289,19 +306,45 @@ def is_finished(settings: TrainSettings, out: Path) -> bool:
     if not folder.exists():
         return False
     run = read_header(folder)
-    if run.get("settings_sha256") != settings_sha(settings):
-        msg = f"{folder}: holds a run with other settings; choose another --out folder"
+    changes = settings_changes(run, settings)
+    if changes:
+        msg = f"{folder}: holds a run with other settings ({changes}); choose another --out folder"
         raise TrainingError(msg)
-    return run.get("ended") in ("completed", "stopped")
+    ended = run.get("ended") in ("completed", "stopped")
+    if ended:
+        checkpoint.remove(folder)  # of a process killed between its last two steps
+    return ended
 
 
-def settings_sha(settings: TrainSettings) -> str:
-    """Return a hash of all settings."""
-    return _sha(asdict(settings))
+def settings_text(settings: TrainSettings) -> str:
+    """Return all settings in one line, ``name=value, name=value``; None is ``none``."""
+    return ", ".join(f"{name}={text}" for name, text in _texts(asdict(settings)).items())
 
 
-def _sha(values: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+def settings_changes(run: Mapping[str, Any], settings: TrainSettings) -> str:
+    """Return which settings of the run with this header are not `settings`: old and new values.
+
+    Settings that are younger than the run count as having had their default values.
+
+    Examples
+    --------
+    >>> old = TrainSettings(seed=0, batch_size=64, base_lr=1e-4, responses=640)
+    >>> new = TrainSettings(seed=0, batch_size=64, base_lr=1e-4, responses=640, clip_low=None)
+    >>> settings_changes({"settings": settings_text(old)}, new)
+    'clip_low was 0.2, is none'
+    """
+    text = run.get("settings")
+    if not isinstance(text, str):
+        return "it does not tell which"
+    default = {f.name: f.default for f in fields(TrainSettings) if f.default is not MISSING}
+    old = {**_texts(default), **dict(item.split("=", 1) for item in text.split(", "))}
+    new = _texts(asdict(settings))
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
+    return ", ".join(f"{n} was {old.get(n)}, is {new.get(n, 'unknown')}" for n in names)
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: "none" if value is None else str(value) for name, value in values.items()}
 
 
 def _five(value: float) -> float:
