@@ -5,18 +5,12 @@ import pytest
 from tests.trainer.conftest import TIMES, tiny, untimed
 from twoclock.errors import LogFormatError, TrainingError
 from twoclock.schema import EVALS, RUNS, STEPS
-from twoclock.trainer import loop
 from twoclock.trainer.crew import Crew
 from twoclock.trainer.loop import train
 
 
 class Killed(Exception):
     """Stands for a kill signal."""
-
-
-@pytest.fixture
-def _frequent_checkpoints(monkeypatch):
-    monkeypatch.setattr(loop, "CHECKPOINT_RESPONSES", 96)
 
 
 def stop_at(responses):
@@ -69,14 +63,14 @@ def test_same_seed_same_rows_other_seed_differs(tmp_path, cache):
     assert untimed(tmp_path / "a" / ids[0]) != untimed(tmp_path / "a" / ids[1])
 
 
-@pytest.mark.usefixtures("_frequent_checkpoints")
 @pytest.mark.parametrize("killed_at", [32 * 2, 32 * 2 * 4, 32 * 2 * 4 + 32])
 def test_kill_and_resume_gives_the_uninterrupted_rows(tmp_path, cache, killed_at):
     """Killed before, at or after a checkpoint and after one run's end, the log is the same."""
     members = [tiny(seed=0, responses=128), tiny(seed=1)]
     train(members, tmp_path / "whole", cache=cache)
     with pytest.raises(Killed):
-        train(members, tmp_path / "cut", progress=stop_at(killed_at), cache=cache)
+        train(members, tmp_path / "cut", progress=stop_at(killed_at), cache=cache,
+              checkpoint_every=96)  # fmt: skip
     folders = train(members, tmp_path / "cut", cache=cache)
     for folder in folders:
         assert untimed(folder) == untimed(tmp_path / "whole" / folder.name)
@@ -103,11 +97,10 @@ def test_another_run_of_that_name_is_never_mixed_in(tmp_path, cache):
         train([tiny()], tmp_path, cache=cache, resume=False)
 
 
-def test_damaged_checkpoint_is_named(tmp_path, cache, monkeypatch):
+def test_damaged_checkpoint_is_named(tmp_path, cache):
     """A checkpoint that cannot be read is an error with its path, not a silent restart."""
-    monkeypatch.setattr(loop, "CHECKPOINT_RESPONSES", 32)
     with pytest.raises(Killed):
-        train([tiny()], tmp_path, progress=stop_at(128))
+        train([tiny()], tmp_path, progress=stop_at(128), cache=cache, checkpoint_every=32)
     (point,) = tmp_path.rglob("checkpoint.pt")
     point.write_bytes(b"broken")
     with pytest.raises(TrainingError, match="damaged checkpoint"):
@@ -139,3 +132,17 @@ def test_learning_really_happens(tmp_path, cache):
     (folder,) = train([settings], tmp_path, cache=cache)
     first, last = (r["accuracy"] for r in untimed(folder) if r["kind"] == "eval")
     assert last - first > 5 * (2 * 0.25 / 400) ** 0.5
+
+
+def test_a_run_is_the_same_in_every_crew(tmp_path, cache):
+    """Alone, in pairs or with all, a run has the same rows, also when crewmates end before it."""
+    members = [
+        tiny(seed=s, base_lr=lr, responses=n, eval_every=96)
+        for s, lr, n in ((0, 1e-3, 256), (1, 1e-3, 160), (2, 3e-4, 224), (3, 3e-3, 32))
+    ]
+    for size in (1, 2, 3, 4):
+        for first in range(0, len(members), size):
+            train(members[first : first + size], tmp_path / f"{size}", cache=cache)
+    for m in members:
+        rows = [untimed(tmp_path / f"{size}" / m.run_id) for size in (1, 2, 3, 4)]
+        assert all(other == rows[0] for other in rows)

@@ -29,6 +29,9 @@ def sweep(
     backend: Annotated[str, typer.Option(help="loky (local processes), dask or ray.")] = "loky",
     address: Annotated[str, typer.Option(help="Address of the Dask or Ray cluster.")] = "",
     crew_size: Annotated[int, typer.Option(help="Most runs trained at once by one process.")] = 16,
+    checkpoint_every: Annotated[
+        int, typer.Option(help="Responses of a run between checkpoints: what a kill can cost.")
+    ] = 16_384,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -38,7 +41,13 @@ def sweep(
     """
     trainer = load_trainer()
     runs = trainer.load_study(study)
-    options = trainer.SweepOptions(jobs=jobs, crew_size=crew_size, backend=backend, address=address)
+    options = trainer.SweepOptions(
+        jobs=jobs,
+        crew_size=crew_size,
+        backend=backend,
+        address=address,
+        checkpoint_every=checkpoint_every,
+    )
     show = None if quiet else show_plan
     if dry_run:
         show_plan(trainer.plan_sweep(runs, out or study.parent, options=options))

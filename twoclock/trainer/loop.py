@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ PATIENCE = 3
 """A run whose loss or gradient was not finite in so many rollouts running is stopped."""
 
 CHECKPOINT_RESPONSES = 16_384
-"""Responses per member between checkpoints (at least one rollout)."""
+"""Responses of a run between checkpoints, unless another number is asked for."""
 
 
 class Progress(Protocol):
@@ -60,6 +60,7 @@ def train(
     cache: Path | None = None,
     compress: bool = True,
     device: str = "cpu",
+    checkpoint_every: int = CHECKPOINT_RESPONSES,
 ) -> list[Path]:
     """Train runs that differ in seed, base learning rate and length only, all at once.
 
@@ -80,6 +81,8 @@ def train(
         Write `metrics.jsonl.gz` when a run ends.
     device : str
         "cpu" or "cuda"; the log does not depend on it but for rounding.
+    checkpoint_every : int
+        Responses of each run between checkpoints, at least one rollout.
 
     Returns
     -------
@@ -110,7 +113,7 @@ def train(
             if saved:
                 checkpoint.restore(crew, saved)
                 done += crew.responses * len(part)
-            session = _Session(crew, out, compress, resume)
+            session = _Session(crew, out, compress, resume, checkpoint_every)
             try:
                 session.run(progress, done, total)
             finally:
@@ -134,29 +137,38 @@ def _by_rollout(
 class _Session:
     """A crew with its open logs."""
 
-    def __init__(self, crew: Crew, out: Path, compress: bool, resume: bool) -> None:
+    def __init__(
+        self, crew: Crew, out: Path, compress: bool, resume: bool, checkpoint_every: int
+    ) -> None:
         self.crew, self.compress = crew, compress
+        self.checkpoint_rollouts = max(1, checkpoint_every // crew.common.batch_size)
         self.logs: list[RunLog] = []
-        for m in crew.members:
-            if crew.rollout:
-                self.logs.append(resume_run(out / m.run_id, rollout=crew.rollout))
-            else:
-                self.logs.append(create_run(out / m.run_id, run_row(m), replace=resume))
-        every = CHECKPOINT_RESPONSES // crew.common.batch_size
-        self.checkpoint_rollouts = max(1, every)
+        try:
+            for m in crew.members:
+                if crew.rollout:
+                    self.logs.append(resume_run(out / m.run_id, rollout=crew.rollout))
+                else:
+                    self.logs.append(create_run(out / m.run_id, run_row(m), replace=resume))
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, progress: Progress | None, done: int, total: int) -> None:
-        """Train until every member has ended."""
+        """Train until every member has ended.
+
+        Order makes a kill harmless: rows are in the file before the checkpoint that counts on
+        them, and a log is finished before its checkpoint goes.
+        """
         crew = self.crew
         if crew.rollout == 0:
-            self._validate()
+            self._validate([True] * len(crew.members))
         while crew.members:
             report = crew.advance()
             for log, row in zip(self.logs, train_rows(crew, report), strict=True):
                 log.train(row)
             ends = [_ending(m, crew, i) for i, m in enumerate(crew.members)]
-            if crew.rollout % crew.common.eval_rollouts == 0 or any(ends):
-                self._validate()
+            due = crew.rollout % crew.common.eval_rollouts == 0
+            self._validate([due or bool(end) for end in ends])
             done += crew.common.batch_size * len(crew.members)
             if any(ends):
                 self._dismiss(ends)
@@ -171,11 +183,17 @@ class _Session:
     def close(self) -> None:
         """Close the logs of runs that have not ended; they stay resumable."""
         for log in self.logs:
-            log.close()
+            with suppress(OSError):  # a full disk, which has been told already
+                log.close()
 
-    def _validate(self) -> None:
+    def _validate(self, due: list[bool]) -> None:
+        """Log a validation of those members that are due, whoever else is in the crew."""
+        if not any(due):
+            return
         accuracies, seconds = self.crew.validate()
-        for log, accuracy in zip(self.logs, accuracies, strict=True):
+        for log, accuracy, wanted in zip(self.logs, accuracies, due, strict=True):
+            if not wanted:
+                continue
             log.eval(
                 {
                     "rollout": self.crew.rollout,

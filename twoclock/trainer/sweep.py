@@ -13,7 +13,7 @@ from types import TracebackType
 
 from twoclock.errors import SettingsError, TrainingError
 from twoclock.trainer.locks import own_sweep
-from twoclock.trainer.loop import Progress
+from twoclock.trainer.loop import CHECKPOINT_RESPONSES, Progress
 from twoclock.trainer.machine import add_machines
 from twoclock.trainer.parallel import Pool, workers
 from twoclock.trainer.plan import CREW_SIZE, Plan, PlannedCrew, make_plan
@@ -39,6 +39,8 @@ class SweepOptions:
         Local processes, or an existing cluster.
     address : str
         Of the cluster.
+    checkpoint_every : int
+        Responses of each run between checkpoints: what a kill can cost.
 
     Raises
     ------
@@ -50,9 +52,10 @@ class SweepOptions:
     crew_size: int = CREW_SIZE
     backend: str = "loky"
     address: str = ""
+    checkpoint_every: int = CHECKPOINT_RESPONSES
 
     def __post_init__(self) -> None:
-        for name in ("jobs", "crew_size"):
+        for name in ("jobs", "crew_size", "checkpoint_every"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 msg = f"{name} == {value}, must be >= 1"
@@ -102,7 +105,8 @@ def run_sweep(
         plan = make_plan(study, out, jobs=pool.jobs, crew_size=options.crew_size)
         if show is not None:
             show(plan)
-        maker = _TaskMaker(str(out.absolute()), token, os.getpid() if pool.local else None)
+        parent = os.getpid() if pool.local else None
+        maker = _TaskMaker(str(out.absolute()), token, parent, options.checkpoint_every)
         bases = [maker.task((m,), base_only=True) for m in plan.bases]
         _check(pool.run(work, bases), study, out)
         tasks = [maker.task(crew.members) for crew in plan.crews]
@@ -132,11 +136,13 @@ class _TaskMaker:
     out: str
     token: str
     parent: int | None
+    checkpoint_every: int
 
     def task(self, members: tuple[TrainSettings, ...], *, base_only: bool = False) -> Task:
         names = " ".join(m.run_id for m in members)
         name = hashlib.sha256(names.encode()).hexdigest()[:12]
-        return Task(name, members, self.out, self.token, self.parent, base_only)
+        shared = (self.out, self.token, self.parent, self.checkpoint_every)
+        return Task(name, members, *shared, base_only)
 
 
 def _check(outcomes: Sequence[Outcome], study: Study, out: Path) -> None:

@@ -45,6 +45,8 @@ class Task:
         The sweep's token (`twoclock.trainer.locks`).
     parent : int or None
         Process whose end ends the worker; None on other machines.
+    checkpoint_every : int
+        Responses of each run between checkpoints.
     base_only : bool
         Train the base policy and nothing else.
     """
@@ -54,6 +56,7 @@ class Task:
     out: str
     token: str
     parent: int | None
+    checkpoint_every: int
     base_only: bool = False
 
     @property
@@ -99,7 +102,13 @@ def work(task: Task) -> Outcome:
             base_policy(task.members[0], task.cache)
         else:
             runs = Path(task.out) / "runs"
-            train(task.members, runs, cache=task.cache, progress=_Beacon(task))
+            train(
+                task.members,
+                runs,
+                cache=task.cache,
+                progress=_Beacon(task),
+                checkpoint_every=task.checkpoint_every,
+            )
     except (TwoclockError, OSError, MemoryError, RuntimeError) as err:
         error = _one_line(err)
     return Outcome(error, this_machine())
