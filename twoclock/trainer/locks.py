@@ -20,6 +20,9 @@ from twoclock.errors import TrainingError
 PATIENCE = 60.0
 """Seconds to wait for a run that another process writes: workers of a killed sweep stop soon."""
 
+PROGRESS = "progress-"
+"""How names of files begin in which a sweep's workers tell what they have done."""
+
 
 @contextlib.contextmanager
 def own_runs(folders: Iterable[Path], *, patience: float = PATIENCE) -> Iterator[None]:
@@ -33,7 +36,7 @@ def own_runs(folders: Iterable[Path], *, patience: float = PATIENCE) -> Iterator
     with contextlib.ExitStack() as stack:
         for folder in sorted(folders):  # one order for all, so that nobody waits in a circle
             folder.parent.mkdir(parents=True, exist_ok=True)
-            path = folder.with_name(f".{folder.name}.lock")
+            path = _lock_of(folder)
             try:
                 stack.enter_context(FileLock(path, timeout=patience))
             except Timeout as err:
@@ -41,6 +44,16 @@ def own_runs(folders: Iterable[Path], *, patience: float = PATIENCE) -> Iterator
                 raise TrainingError(msg) from err
             stack.callback(path.unlink, missing_ok=True)
         yield
+
+
+def forget(folders: Iterable[Path]) -> None:
+    """Delete the lock files of finished runs, which nobody will write, left by killed processes."""
+    for folder in folders:
+        _lock_of(folder).unlink(missing_ok=True)
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")
 
 
 @contextlib.contextmanager
@@ -64,6 +77,8 @@ def own_sweep(cache: Path) -> Iterator[str]:
     with lock:
         who.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         token.write_text(mark, encoding="utf-8")
+        for left in (*cache.glob(f"{PROGRESS}*"), *cache.glob("*.tmp")):  # of a killed sweep
+            left.unlink()
         try:
             yield mark
         finally:

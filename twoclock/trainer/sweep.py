@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 from twoclock.errors import SettingsError, TrainingError
-from twoclock.trainer.locks import own_sweep
+from twoclock.trainer.locks import forget, own_sweep
 from twoclock.trainer.loop import CHECKPOINT_RESPONSES, Progress
-from twoclock.trainer.machine import add_machines
+from twoclock.trainer.machine import add_machines, this_machine
 from twoclock.trainer.parallel import Pool, workers
 from twoclock.trainer.plan import CREW_SIZE, Plan, PlannedCrew, make_plan
 from twoclock.trainer.settings import TrainSettings
@@ -107,6 +107,8 @@ def run_sweep(
             show(plan)
         parent = os.getpid() if pool.local else None
         maker = _TaskMaker(str(out.absolute()), token, parent, options.checkpoint_every)
+        if pool.local:
+            add_machines(out, [this_machine()])
         bases = [maker.task((m,), base_only=True) for m in plan.bases]
         _check(pool.run(work, bases), study, out)
         tasks = [maker.task(crew.members) for crew in plan.crews]
@@ -114,9 +116,11 @@ def run_sweep(
             outcomes = pool.run(work, tasks)
         add_machines(out, [outcome.machine for outcome in outcomes])
         _check(outcomes, study, out)
+        folders = [out / "runs" / m.run_id for m in study.members]
+        forget(folders)
     if progress is not None:
         progress(study.total_responses, study.total_responses, "done")
-    return [out / "runs" / m.run_id for m in study.members]
+    return folders
 
 
 def plan_sweep(study: Study, out: Path, *, options: SweepOptions = _DEFAULT) -> Plan:

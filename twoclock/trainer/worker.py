@@ -20,7 +20,7 @@ import torch
 
 from twoclock.errors import TwoclockError
 from twoclock.trainer.base import base_policy
-from twoclock.trainer.locks import sweep_goes_on
+from twoclock.trainer.locks import PROGRESS, sweep_goes_on
 from twoclock.trainer.loop import train
 from twoclock.trainer.machine import Machine, this_machine
 from twoclock.trainer.settings import TrainSettings
@@ -67,7 +67,7 @@ class Task:
     @property
     def beacon(self) -> Path:
         """File with the responses that are done."""
-        return self.cache / f"progress-{self.name}"
+        return self.cache / f"{PROGRESS}{self.name}"
 
 
 @dataclass(frozen=True)
