@@ -24,7 +24,7 @@ TINY = {
     "eval_every": 64,
     "eval_size": 100,
 }
-TIMES = ("seconds", "rollout_seconds", "update_seconds", "eval_seconds")
+TIMES = ("seconds", "rollout_seconds", "update_seconds", "eval_seconds", "probe_seconds")
 
 
 @pytest.fixture(autouse=True)

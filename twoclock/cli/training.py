@@ -15,6 +15,7 @@ from twoclock.cli.progress import Bar
 from twoclock.errors import SettingsError, TrainingError
 
 _TASK, _MODEL, _GRPO, _VALIDATION = "Task and base policy", "Model", "GRPO", "Validation"
+_PROBES = "Probes"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Training:
     eval_every: Annotated[int, panel(_VALIDATION, "Responses between validations.")] = 512
     eval_size: Annotated[int, panel(_VALIDATION, "Held-out problems.")] = 500
     eval_seed: Annotated[int, panel(_VALIDATION, "Seed of the held-out problems.")] = 0
+    probe_every: Annotated[int, panel(_PROBES, "Responses between probes; 0: none.")] = 0
+    probe_prompts: Annotated[int, panel(_PROBES, "Held-out prompts of a probe.")] = 512
+    probe_twins: Annotated[int, panel(_PROBES, "Repetitions of a probed update.")] = 2
     variant: Annotated[str, panel(_VALIDATION, "Added to the names of the runs.")] = ""
 
     def values(self) -> dict[str, Any]:

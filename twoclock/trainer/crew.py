@@ -18,6 +18,7 @@ from twoclock.errors import TrainingError
 from twoclock.trainer.grpo import Rollout, gradient, reference_chunks, roll, sample_chunks
 from twoclock.trainer.loss import StepStats, advantages, merge
 from twoclock.trainer.optimizers import SGD, Adam, Optimizer, clip_gradient
+from twoclock.trainer.probes.path import Tracked
 from twoclock.trainer.settings import TrainSettings
 from twoclock.trainer.tasks import held_out
 
@@ -201,9 +202,12 @@ class Crew:
 
 def make_optimizer(settings: TrainSettings, theta: Tensor) -> Optimizer:
     """Return a fresh optimizer for the parameters `theta` (M, n_stored)."""
+    optimizer: Optimizer
     if settings.optimizer == "sgd":
-        return SGD(theta, settings.momentum)
-    return Adam(theta, settings.beta1, settings.beta2, settings.adam_eps)
+        optimizer = SGD(theta, settings.momentum)
+    else:
+        optimizer = Adam(theta, settings.beta1, settings.beta2, settings.adam_eps)
+    return Tracked(optimizer, theta) if settings.probe_every else optimizer
 
 
 def find_device(name: str) -> torch.device:

@@ -16,6 +16,7 @@ from twoclock.trainer import checkpoint
 from twoclock.trainer.base import base_policy
 from twoclock.trainer.crew import Crew, RolloutReport, check_members
 from twoclock.trainer.locks import own_runs
+from twoclock.trainer.probes import measure as probes
 from twoclock.trainer.settings import TrainSettings
 from twoclock.trainer.tasks import SYMBOLS
 
@@ -163,9 +164,13 @@ class _Session:
         if crew.rollout == 0:
             self._validate([True] * len(crew.members))
         while crew.members:
+            probe = probes.begin(crew)
             report = crew.advance()
             for log, row in zip(self.logs, train_rows(crew, report), strict=True):
                 log.train(row)
+            if probe is not None:
+                for log, row in zip(self.logs, probe.finish(crew), strict=True):
+                    log.probe(row)
             ends = [_ending(m, crew, i) for i, m in enumerate(crew.members)]
             due = crew.rollout % crew.common.eval_rollouts == 0
             self._validate([due or bool(end) for end in ends])

@@ -23,6 +23,9 @@ SIZES: dict[str, dict[str, int]] = {
 
 OPTIMIZERS = ("adam", "sgd")
 
+PROBE_PARTS = 16
+"""Disjoint parts of a probe's held-out rollout."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
@@ -96,6 +99,14 @@ class TrainSettings:
         Held-out problems, one sampled answer each.
     eval_seed : int
         Seed of the held-out problems and of the uniforms that sample their answers.
+    probe_every : int
+        Responses between probes (`twoclock.trainer.probes`), rounded down to whole rollouts but
+        at least one; 0: no probes.
+    probe_prompts : int
+        Held-out prompts of a probe, `group_size` responses each; a multiple of 16.
+    probe_twins : int
+        Repetitions of a probed rollout's updates, to tell their noise from their mean; 0: none,
+        and a standard error of what they tell needs 2.
     variant : str
         Name of the variant of a study; only part of the run's name.
 
@@ -146,6 +157,9 @@ class TrainSettings:
     eval_every: int = 512
     eval_size: int = 500
     eval_seed: int = 0
+    probe_every: int = 0
+    probe_prompts: int = 512
+    probe_twins: int = 2
     variant: str = ""
 
     def __post_init__(self) -> None:
@@ -166,6 +180,8 @@ class TrainSettings:
         rule = f"must be a multiple of group_size * minibatches == {whole}"
         self._check("batch_size", self.batch_size % whole == 0, rule)
         self._check("width", self.width % self.heads == 0, "must be a multiple of heads")
+        rule = f"must be a multiple of {PROBE_PARTS}"
+        self._check("probe_prompts", self.probe_prompts % PROBE_PARTS == 0, rule)
 
     def _check(self, name: str, fine: bool, rule: str) -> None:
         if not fine:
@@ -196,6 +212,11 @@ class TrainSettings:
     def eval_rollouts(self) -> int:
         """Rollouts between validations."""
         return max(1, self.eval_every // self.batch_size)
+
+    @property
+    def probe_rollouts(self) -> int:
+        """Rollouts between probes; 0: no probes."""
+        return max(1, self.probe_every // self.batch_size) if self.probe_every else 0
 
     @property
     def run_id(self) -> str:
@@ -281,5 +302,6 @@ _AT_LEAST: dict[str, float] = {
     "seed": 0, "batch_size": 1, "responses": 1, "digits": 1, "symbols": 2, "base_steps": 0,
     "base_seed": 0, "width": 1, "layers": 1, "heads": 1, "group_size": 2, "minibatches": 1,
     "epochs": 1, "reference_batch": 1, "warmup_responses": 0, "kl_coef": 0, "entropy_coef": 0,
-    "eval_every": 1, "eval_size": 1, "eval_seed": 0,
+    "eval_every": 1, "eval_size": 1, "eval_seed": 0, "probe_every": 0, "probe_prompts": 1,
+    "probe_twins": 0,
 }  # fmt: skip
