@@ -1,15 +1,16 @@
 # twoclock: every task of the project is a target here; CI calls only these.
 PYTHON ?= python3
 VENV := .venv
+TRL := .venv-trl
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install check format test smoke bench figures golden wheel all clean
+.PHONY: help demo install check format test test-trl smoke bench figures golden wheel all clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +40,15 @@ format: install ## format the code
 test: install ## all tests and doctests
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
+$(TRL)/stamp: pyproject.toml constraints.txt tests/trl/requirements.txt
+	$(PYTHON) -m venv $(TRL)
+	$(TRL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e . -r tests/trl/requirements.txt
+	@touch $@
+
+test-trl: $(TRL)/stamp ## train with TRL and log it (an environment of its own, .venv-trl)
+	$(TRL)/bin/python -m pytest -q -rs tests/trl
+
 smoke: install ## train tiny runs, log them, fit them
 	$(BIN)/python -m pytest -q tests/test_end_to_end.py
 
@@ -58,4 +68,4 @@ wheel: $(BIN)/python ## build the wheel into dist/
 all: check test smoke ## everything CI runs but the wheel
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) build dist report .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRL) build dist report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,7 +14,7 @@ LAYERS = (
     "runlogger", "reading", "sources", "runs",
     "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "words",
     "fit", "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
-    "plots", "report", "trainer", "cli", "__main__",
+    "plots", "report", "trainer", "cli", "integrations", "__main__",
 )  # fmt: skip
 """Later layers may import earlier ones, never the reverse."""
 
@@ -56,6 +56,12 @@ def test_imports_flow_one_way(path):
     assert layer in LAYERS, f"{layer} has no place in LAYERS"
     upward = {name for name in imported_layers(path) if LAYERS.index(name) > LAYERS.index(layer)}
     assert not upward
+
+
+def test_nothing_imports_the_integrations():
+    """Callbacks for other trainers need their packages, so nobody else may load them."""
+    others = [p for p in modules() if layer_of(p) != "integrations"]
+    assert not [p.name for p in others if "integrations" in imported_layers(p)]
 
 
 def test_the_trainer_shares_only_the_log_format():

@@ -213,6 +213,24 @@ def test_resume_at_0_starts_a_run_and_starts_it_again(tmp_path):
     assert [r["rollout"] for r in rows(tmp_path / "a")] == [1, 1, 2, 2, 3, 3]
 
 
+def test_a_completed_run_is_extended_but_never_begun_again(tmp_path):
+    """Resuming at its last rollout adds to it; resuming at 0 would throw it away and is refused."""
+    train(tmp_path / "a", 3)
+    train(tmp_path / "a", 4, resume=3)
+    assert [r["rollout"] for r in rows(tmp_path / "a")] == [1, 1, 2, 2, 3, 3, 4, 4]
+    with pytest.raises(LogFormatError, match="holds a completed run; choose another folder"):
+        train(tmp_path / "a", 3, resume=0)
+    assert len(rows(tmp_path / "a")) == 8
+
+
+def test_a_compressed_run_is_extended_too(tmp_path):
+    """Its rows are unpacked, and go on."""
+    train(tmp_path / "a", 3, kill=3).finish("crashed", compress=True)
+    train(tmp_path / "a", 4, resume=3)
+    assert [r["rollout"] for r in rows(tmp_path / "a")] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert not (tmp_path / "a" / "metrics.jsonl.gz").exists()
+
+
 def test_a_crashed_run_can_be_resumed(tmp_path):
     """Resuming makes the run unfinished again until it ends."""
     train(tmp_path / "a", 4, kill=2).finish("crashed")
@@ -233,7 +251,7 @@ def test_resume_refuses_what_is_another_run(tmp_path):
         LogFormatError, match="no rollout 7 to resume after; the log ends at rollout 3"
     ):
         RunLogger(tmp_path / "a", resume=7, **FACTS)
-    with pytest.raises(LogFormatError, match="no rollout 2"):
+    with pytest.raises(LogFormatError, match=r"none/metrics\.jsonl: cannot be read"):
         RunLogger(tmp_path / "none", resume=2, **FACTS)
     with pytest.raises(LogFormatError, match="exists"):
         RunLogger(tmp_path / "a", **FACTS)

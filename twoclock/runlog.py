@@ -163,10 +163,17 @@ def create_run(folder: Path, run: Mapping[str, Any], *, replace: bool = False) -
     return RunLog(folder)
 
 
-def resume_run(folder: Path, *, rollout: int) -> RunLog:
-    """Open an uncompressed run for writing after `rollout`, dropping later rows and torn lines.
+def resume_run(folder: Path, *, rollout: int, reopen: bool = False) -> RunLog:
+    """Open an unfinished run for writing after `rollout`, dropping later rows and torn lines.
 
-    A run that had ended (crashed, say) is unfinished again.
+    Parameters
+    ----------
+    folder : Path
+        The run's folder.
+    rollout : int
+        Rows of later rollouts go.
+    reopen : bool
+        Open a run that has ended, too (one that crashed, say); it is unfinished again.
 
     Raises
     ------
@@ -176,19 +183,19 @@ def resume_run(folder: Path, *, rollout: int) -> RunLog:
     path, packed = folder / "metrics.jsonl", folder / "metrics.jsonl.gz"
     for left in folder.glob(".*.new"):  # of a killed process
         left.unlink()
-    if read_header(folder).get("ended", "unknown") != "unknown" or not (
-        path.exists() or packed.exists()
-    ):
+    run = read_header(folder)
+    ended = run.get("ended", "unknown") != "unknown"
+    if (ended and not reopen) or not (path.exists() or packed.exists()):
         msg = f"{folder}: only an unfinished run with its metrics can be resumed"
         raise LogFormatError(msg)
     if packed.exists():  # killed while it was being finished
         if not path.exists():
             _replace(path, gzip.decompress(packed.read_bytes()))
         packed.unlink()
-    kept = [line for line in _whole_lines(path) if _rollout(line, path) <= rollout]
+    lines = _whole_lines(path.read_bytes())
+    kept = [line for line in lines if _row(line, path)["rollout"] <= rollout]
     _replace(path, b"".join(kept))
-    run = read_header(folder)
-    if run.get("ended", "unknown") != "unknown":
+    if ended:
         _replace(folder / "run.json", _pretty({**run, "ended": "unknown"}))
     return RunLog(folder)
 
@@ -213,6 +220,24 @@ def read_header(folder: Path) -> dict[str, Any]:
     return run
 
 
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a run's log, without a last line that a kill has torn.
+
+    Raises
+    ------
+    LogFormatError
+        There is no log, or a line in it is damaged.
+    """
+    path, packed = folder / "metrics.jsonl", folder / "metrics.jsonl.gz"
+    try:
+        packed_only = packed.exists() and not path.exists()
+        content = gzip.decompress(packed.read_bytes()) if packed_only else path.read_bytes()
+    except OSError as err:
+        msg = f"{path}: cannot be read ({err})"
+        raise LogFormatError(msg) from err
+    return [_row(line, path) for line in _whole_lines(content)]
+
+
 def mark_nonfinite(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return `row` with NaN and infinite values as None, their columns named in ``nonfinite``.
 
@@ -227,15 +252,15 @@ def mark_nonfinite(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**{k: None if k in bad else v for k, v in row.items()}, "nonfinite": ",".join(bad)}
 
 
-def _whole_lines(path: Path) -> list[bytes]:
+def _whole_lines(content: bytes) -> list[bytes]:
     """Return the lines of a log but a last one that a kill has torn."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    return [line for line in lines if line.endswith(b"\n")]
+    return [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-def _rollout(line: bytes, path: Path) -> int:
+def _row(line: bytes, path: Path) -> dict[str, Any]:
     try:
-        return int(orjson.loads(line).get("rollout", 0))
+        row = orjson.loads(line)
+        return {**row, "rollout": int(row.get("rollout", 0))}
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError) as err:
         msg = f"{path}: a damaged line ({err}); delete the run's folder to start it again"
         raise LogFormatError(msg) from err

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-import orjson
-
 from twoclock.errors import LogFormatError
 from twoclock.runfacts import (
     RunFacts,
@@ -25,7 +23,7 @@ from twoclock.runfacts import (
     real_number,
     whole_number,
 )
-from twoclock.runlog import RunLog, create_run, read_header, resume_run
+from twoclock.runlog import RunLog, create_run, read_header, read_rows, resume_run
 from twoclock.schema import STEPS
 
 _COUNTED = (
@@ -283,7 +281,7 @@ class RunLogger:
         ended : {"completed", "stopped", "crashed", "unknown"}
             How.
         compress : bool
-            Replace `metrics.jsonl` by `metrics.jsonl.gz`; the run cannot be resumed then.
+            Replace `metrics.jsonl` by `metrics.jsonl.gz`.
         """
         self._check_open()
         self._log.finish(ended, compress=compress)
@@ -311,6 +309,9 @@ def _measured(values: Mapping[str, Any], where: str) -> dict[str, float]:
 def _open(folder: Path, run: Mapping[str, Any], resume: int) -> RunLog:
     """Open the existing run of a folder after checking that it is this one."""
     header = read_header(folder)
+    if resume == 0 and header.get("ended") == "completed":
+        msg = f"{folder}: holds a completed run; choose another folder"
+        raise LogFormatError(msg)
     said = {k: v for k, v in header.items() if k not in ("format", "run_id", "ended")}
     missing = object()
     for name in (*run, *said):
@@ -319,20 +320,18 @@ def _open(folder: Path, run: Mapping[str, Any], resume: int) -> RunLog:
             now, was = ("not given" if v is missing else repr(v) for v in pair)
             msg = f"{folder.name}: {name} is {now}, was {was}; a run resumes with the same facts"
             raise LogFormatError(msg)
-    return resume_run(folder, rollout=resume)
+    return resume_run(folder, rollout=resume, reopen=True)
 
 
 def _restored(folder: Path, rollout: int) -> Counts:
     """Return the counts of the train row of `rollout`."""
     if rollout == 0:
         return Counts()
-    path = folder / "metrics.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    rows = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+    rows = read_rows(folder)
     for row in rows:
         if row.get("kind") == "train" and row.get("rollout") == rollout:
-            names = Counts.__dataclass_fields__
-            return Counts(**{name: row.get(name) for name in names})
-    last = max((row.get("rollout", 0) for row in rows), default=0)
-    msg = f"{path}: no rollout {rollout} to resume after; the log ends at rollout {last}"
+            counts: dict[str, Any] = {name: row.get(name) for name in Counts.__dataclass_fields__}
+            return Counts(**counts)
+    last = max((row["rollout"] for row in rows), default=0)
+    msg = f"{folder}: no rollout {rollout} to resume after; the log ends at rollout {last}"
     raise LogFormatError(msg)
