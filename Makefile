@@ -7,10 +7,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install check format test test-trl smoke bench figures golden wheel all clean
+.PHONY: help demo install check format test test-trl test-clusters smoke bench figures golden wheel all clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,13 @@ $(TRL)/stamp: pyproject.toml constraints.txt tests/trl/requirements.txt
 
 test-trl: $(TRL)/stamp ## train with TRL and log it (an environment of its own, .venv-trl)
 	$(TRL)/bin/python -m pytest -q -rs tests/trl
+
+$(VENV)/clusters.stamp: $(VENV)/dev.stamp
+	$(PIP) -e ".[dask,ray]"
+	@touch $@
+
+test-clusters: $(VENV)/clusters.stamp ## sweeps on a real local Dask and a real local Ray cluster
+	$(BIN)/python -m pytest -q -rs tests/trainer/test_clusters.py
 
 smoke: install ## train tiny runs, log them, fit them
 	$(BIN)/python -m pytest -q tests/test_end_to_end.py
