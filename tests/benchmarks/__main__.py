@@ -11,6 +11,7 @@ def main(names):
     for name in names or NAMES:
         if name not in NAMES:
             sys.exit(f"no benchmark {name!r}; known: {', '.join(NAMES)}")
+        print(f"== {name}", flush=True)
         importlib.import_module(f"tests.benchmarks.bench_{name}").main()
 
 
