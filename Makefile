@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install check format test test-trl test-clusters smoke bench figures golden wheel all clean
+.PHONY: help demo install check format test test-trl test-clusters smoke bench figures golden data data-check wheel all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,13 @@ golden: install ## redraw the reference images of tests/golden
 
 figures: $(VENV)/base.stamp ## redraw the README's picture from the shipped sweeps
 	$(BIN)/python -m tests.readme_figure
+
+data: install ## train what the studies below data/ lack (delete their runs for all; hours)
+	set -e; find data -name study.toml | sort | while read -r study; do \
+		$(BIN)/twoclock sweep "$$study"; done
+
+data-check: install ## train a cell of every study again and compare with the shipped runs
+	$(BIN)/python -m tests.data_check data
 
 wheel: $(BIN)/python ## build the wheel into dist/
 	$(PIP) build

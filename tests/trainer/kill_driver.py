@@ -28,9 +28,17 @@ STUDY = Study(
             responses=((256, 192), (320, 256)),
             shared={**TINY, "eval_every": 96, "base_steps": 20},
         ),
+        Grid(
+            batch_sizes=(32,),
+            base_lrs=(1e-2,),
+            seeds=(0, 1),
+            responses=((192,),),
+            shared={**TINY, "base_steps": 20, "optimizer": "sgd", "momentum": 0.9,
+                    "probe_every": 64, "probe_prompts": 16, "variant": "probes"},
+        ),
     )
-)
-"""Twelve runs, of which some end before their crewmates."""
+)  # fmt: skip
+"""Fourteen runs, of which some end before their crewmates and two have probes."""
 
 PAIR = Study(
     (
@@ -117,7 +125,7 @@ def at_operations(out: Path) -> None:
     while code == 9:
         number += 1
         own = out / f"{number:03d}"
-        shutil.copytree(base / ".cache", own / ".cache")
+        shutil.copytree(base / "bases", own / "bases")
         code = code_of(train_in_child(PAIR, own, 16, limit=number))
         again = code_of(train_in_child(PAIR, own, 1 + number % 2))
         assert again == 0, (number, again)

@@ -99,7 +99,7 @@ def _sum(plan: Plan) -> str:
     first = f", {len(plan.bases)} base policies first" if plan.bases else ""
     return (
         f"{text}; {left} to train in {len(plan.crews)} crews, {plan.jobs} at a time{first}: "
-        f"about {duration(plan.seconds)} on this machine"
+        f"about {duration(plan.seconds)} on this machine, if it is otherwise idle"
     )
 
 

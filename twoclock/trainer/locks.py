@@ -77,7 +77,8 @@ def own_sweep(cache: Path) -> Iterator[str]:
     with lock:
         who.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
         token.write_text(mark, encoding="utf-8")
-        for left in (*cache.glob(f"{PROGRESS}*"), *cache.glob("*.tmp")):  # of a killed sweep
+        bases = cache.parent / "bases"
+        for left in (*cache.glob(f"{PROGRESS}*"), *bases.glob("*.tmp")):  # of a killed sweep
             left.unlink()
         try:
             yield mark

@@ -106,7 +106,7 @@ class Plan:
     jobs : int
         Processes at work.
     seconds : float
-        Estimate of the wall time.
+        Estimate of the wall time on a machine that does nothing else.
     """
 
     rows: tuple[Row, ...]
@@ -140,7 +140,7 @@ def make_plan(study: Study, out: Path, *, jobs: int, crew_size: int = CREW_SIZE)
     pending = [m for m in members if done[m.run_id] is not None]
     costs = measure(pending)
     crews = _crews(pending, done, costs, jobs, crew_size)
-    bases = _bases(pending, out / ".cache")
+    bases = _bases(pending, out / "bases")
     first = makespan([base_seconds(m) for m in bases], jobs)
     wall = first + makespan([crew.seconds for crew in crews], jobs)
     return Plan(tuple(_rows(members, done, crews)), tuple(crews), tuple(bases), jobs, wall)
@@ -219,7 +219,7 @@ def _even(members: Sequence[TrainSettings], parts: int) -> list[Sequence[TrainSe
 
 
 def _bases(pending: Sequence[TrainSettings], cache: Path) -> list[TrainSettings]:
-    """Return a run of each base policy that is not in the cache."""
+    """Return a run of each base policy that is not there."""
     first = {member.base_key(): member for member in reversed(pending)}
     return [m for key, m in first.items() if not (cache / f"base-{key}.npz").exists()]
 

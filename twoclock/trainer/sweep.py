@@ -80,7 +80,7 @@ def run_sweep(
     study : Study
         The runs.
     out : Path
-        Output folder; base policies go to ``out/.cache``, the kind of machine to
+        Output folder; base policies go to ``out/bases``, the kind of machine to
         ``out/machine.toml``.
     options : SweepOptions
         Processes, crews, cluster.

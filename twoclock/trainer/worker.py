@@ -61,8 +61,13 @@ class Task:
 
     @property
     def cache(self) -> Path:
-        """Folder of base policies, tokens and progress."""
+        """Folder of tokens and progress."""
         return Path(self.out) / ".cache"
+
+    @property
+    def bases(self) -> Path:
+        """Folder of base policies."""
+        return Path(self.out) / "bases"
 
     @property
     def beacon(self) -> Path:
@@ -99,13 +104,13 @@ def work(task: Task) -> Outcome:
     try:
         _check_folder(task)
         if task.base_only:
-            base_policy(task.members[0], task.cache)
+            base_policy(task.members[0], task.bases)
         else:
             runs = Path(task.out) / "runs"
             train(
                 task.members,
                 runs,
-                cache=task.cache,
+                cache=task.bases,
                 progress=_Beacon(task),
                 checkpoint_every=task.checkpoint_every,
             )
