@@ -1,6 +1,9 @@
 """The callback in real training: what it says against what the reward function saw."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -345,3 +348,36 @@ def test_a_loss_that_is_nan_is_seen(model, tmp_path):
         reward=Exact(),
     )  # fmt: skip
     assert "loss" in rows(tmp_path / "a")[0]["nonfinite"]
+
+
+def test_two_processes_are_one_run(model, tmp_path):
+    """B counts the responses of both processes, which one of them logs."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = ["-m", "tests.trl.two_processes", str(tmp_path), model]
+    subprocess.run([*command, *script], check=True, cwd=Path(__file__).parents[2], timeout=300)
+    seen = [json.loads((tmp_path / f"rank{i}.json").read_text()) for i in (0, 1)]
+    train, evals = rows(tmp_path / "run"), rows(tmp_path / "run", "eval")
+    assert read_header(tmp_path / "run")["batch_size"] == 32
+    assert [(r["optimizer_step"], r["responses"]) for r in train] == [(4, 32), (8, 64)]
+    assert sum(s["sampled"] for s in seen) == 64
+    assert sum(r["accuracy"] * r["n"] for r in evals) == pytest.approx(
+        sum(s["right"] for s in seen)
+    )
+
+
+def test_logged_runs_go_through_the_analysis(model, tmp_path):
+    """Unclipped runs of two sizes, square-root rule, make one stratum of the failure clock."""
+    for size in (16, 64):
+        run(
+            model, tmp_path / "runs" / f"b{size}", per_device_train_batch_size=size // 4,
+            num_iterations=1, max_steps=24, eval_steps=4, eval_on_start=True, epsilon=1e9,
+            learning_rate=1e-2 * (size / 64) ** 0.5, lr_scheduler_type="constant",
+        )  # fmt: skip
+    runs = twoclock.read_runs(tmp_path / "runs")
+    failures = twoclock.find_failures(runs.runs, runs.steps, runs.evals).events
+    assert failures.batch_size.tolist() == [16, 64]
+    assert set(failures.clip_active) == {"no"}
+    (fit,) = twoclock.analyse(runs, twoclock.Settings(draws=100)).failure
+    assert fit.stratum["framework"] == "trl"
+    assert fit.stratum["base_lr"] == pytest.approx(5e-3)
+    assert fit.status == "not_identified"

@@ -135,6 +135,8 @@ class TwoClockCallback(TrainerCallback, ExportableState):
         resume, cut = 0, OpenRollout()
         if state.global_step:
             resume, cut = _checkpoint(state, self.folder)
+        if self.logger is not None and not self.logger.ended:
+            self.logger.close()  # training had ended with an error
         self._said = self._facts(args, state, model)
         self.logger = RunLogger(self.folder, resume=resume, **self._said)
         if cut.steps:
