@@ -23,8 +23,8 @@ _COUNTS = (
     "batch_size", "group_size", "prompts_per_rollout", "minibatches", "epochs",
     "optimizer_steps_per_rollout", "n_params", "eval_size",
 )  # fmt: skip
-_POSITIVE = ("lr", "base_lr", *NULLABLE)
-_NOT_NEGATIVE = ("kl_coef", "warmup_responses")
+_POSITIVE = ("lr", "base_lr", "temperature", *NULLABLE)
+_NOT_NEGATIVE = ("kl_coef", "entropy_coef", "warmup_responses")
 
 
 class RunFacts(TypedDict, total=False):
@@ -42,6 +42,7 @@ class RunFacts(TypedDict, total=False):
     optimizer_steps_per_rollout: int
     lr: float
     base_lr: float
+    lr_gamma: float
     lr_schedule: str
     warmup_responses: float
     clip_low: float | None
@@ -49,6 +50,10 @@ class RunFacts(TypedDict, total=False):
     clip_dual: float | None
     clip_active: str
     kl_coef: float
+    entropy_coef: float
+    loss_mean: str
+    advantage: str
+    temperature: float
     grad_clip: float | None
     optimizer: str
     n_params: int

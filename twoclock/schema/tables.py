@@ -47,6 +47,7 @@ RUNS = Table(
             "lr * (B/B0)**-gamma: the rate at the reference batch B0.",
             sourced=True,
         ),
+        Column("lr_gamma", "float", "1", "Exponent gamma of the lr rule.", sourced=True),
         Column("lr_schedule", "str", "", "Name of the schedule after warm-up.", sourced=True),
         Column("warmup_responses", "float", "responses", "Length of the lr warm-up.", sourced=True),
         Column(
@@ -73,6 +74,10 @@ RUNS = Table(
         Column(
             "kl_coef", "float", "1", "Coefficient of the KL penalty to the reference.", sourced=True
         ),
+        Column("entropy_coef", "float", "1", "Weight of the entropy bonus.", sourced=True),
+        Column("loss_mean", "str", "", "How tokens are averaged in the loss.", sourced=True),
+        Column("advantage", "str", "", "How advantages follow from rewards.", sourced=True),
+        Column("temperature", "float", "1", "Sampling temperature in training.", sourced=True),
         Column(
             "grad_clip", "float", "1", "Gradient-norm clip; inf when there is none.", sourced=True
         ),
@@ -160,6 +165,7 @@ EVENTS = Table(
 
 STRATUM_COLUMNS = (
     "framework", "model", "task", "base_lr", "optimizer_steps_per_rollout", "group_size",
-    "clip_low", "clip_high", "clip_dual", "kl_coef", "optimizer", "lr_schedule", "warmup_responses",
+    "clip_low", "clip_high", "clip_dual", "kl_coef", "entropy_coef", "loss_mean", "advantage",
+    "temperature", "optimizer", "lr_gamma", "lr_schedule", "warmup_responses",
 )  # fmt: skip
 """Runs equal in all of these (missing equals missing) make one stratum."""
