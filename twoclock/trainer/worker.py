@@ -115,7 +115,7 @@ def work(task: Task) -> Outcome:
                 checkpoint_every=task.checkpoint_every,
             )
     except (TwoclockError, OSError, MemoryError, RuntimeError) as err:
-        error = _one_line(err)
+        error = _one_line(err, task.out)
     return Outcome(error, this_machine())
 
 
@@ -170,8 +170,8 @@ def _die_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _one_line(err: BaseException) -> str:
+def _one_line(err: BaseException, out: str) -> str:
     if isinstance(err, OSError) and err.strerror:
-        return f"{err.filename}: {err.strerror}" if err.filename else err.strerror
+        return f"{err.filename or out}: {err.strerror}"  # a buffered write does not name its file
     kind = "" if isinstance(err, TwoclockError) else f"{type(err).__name__}: "
     return kind + " ".join(str(err).split())
