@@ -24,6 +24,10 @@ BUDGET = 2.0
 SMALL, LARGE = 64, 512
 """Responses of the two rollouts that are timed; a plan's sizes that come nearest are taken."""
 
+PROBE_WORK = 16
+"""Arithmetic of a probe for each held-out response, in units of sampling one: two rollouts, the
+training gradient, and gradient and Hessian product of the expected reward."""
+
 _NOT_KIND = ("seed", "base_lr", "responses", "batch_size", "variant", "gamma", "reference_batch")
 
 
@@ -54,6 +58,9 @@ class Cost:
         4.0
         >>> Cost(fixed=0.0, each=0.0, validation=1.0).seconds(crew)
         5.0
+        >>> probed = [TrainSettings(responses=256, probe_every=128, probe_twins=3, **few)]
+        >>> Cost(fixed=1.0, each=0.0, validation=0.0).seconds(probed)  # 4 rollouts, 2 times 3 twins
+        10.0
         """
         rollouts = [max(0, m.rollouts - done) for m in members]
         first = members[0]
@@ -62,7 +69,20 @@ class Cost:
             self.fixed * max(rollouts)
             + self.each * first.batch_size * sum(rollouts)
             + self.validation * validations
+            + self._probes(members, done)
         )
+
+    def _probes(self, members: Sequence[TrainSettings], done: int) -> float:
+        """Return the seconds of the probes: twins are rollouts, held-out responses cost more."""
+        first = members[0]
+        every = first.probe_rollouts
+        if not every:
+            return 0.0
+        each = [max(0, m.rollouts // every - done // every) for m in members]
+        work = PROBE_WORK / (1 + 3 * first.epochs)  # a rollout: sampling, and a gradient an epoch
+        held_out = work * first.probe_prompts * first.group_size
+        one = self.each * (first.probe_twins * first.batch_size + held_out)
+        return self.fixed * first.probe_twins * max(each) + one * sum(each)
 
 
 def kind(settings: TrainSettings) -> tuple[tuple[str, Any], ...]:
