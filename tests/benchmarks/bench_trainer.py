@@ -1,7 +1,7 @@
 """Responses per second of the trainer: crews against single runs, TRL and the machine's sgemm.
 
 ``python -m tests.benchmarks.bench_trainer --help`` lists the options. All work is on one thread.
-Contestants take turns, several rounds of about a second each, and medians over the rounds are
+Contestants take turns, several rounds of about a second each; medians over the rounds are
 shown: ratios of processor seconds, which other work on the machine disturbs least, beside rates
 per second on the clock. TRL runs in its own environment (`make test-trl` installs it).
 
@@ -43,7 +43,7 @@ def take_turns(contestants: Mapping[str, Contestant], rounds: int) -> dict[str, 
     turns = {}
     for name, contestant in contestants.items():
         once = contestant.run(1)
-        turns[name] = max(1, round(ROUND_SECONDS / once.wall))
+        turns[name] = max(1, round(ROUND_SECONDS / once.cpu))
     spent: dict[str, list[Spent]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, contestant in contestants.items():

@@ -35,6 +35,8 @@ def config(**settings):
         "epsilon_high": None,
         "delta": None,
         "loss_type": "dapo",
+        "scale_rewards": "group",
+        "temperature": 1.0,
     }
     return SimpleNamespace(**{**values, **settings})
 
@@ -153,6 +155,31 @@ def test_optimizer_and_gradient_clip(settings, optimizer, grad_clip):
     """Settings that matter are in the name; a gradient clip of 0 is none in the trainer."""
     facts = run_facts(config(**settings), max_steps=80)
     assert (facts["optimizer"], facts["grad_clip"]) == (optimizer, grad_clip)
+
+
+@pytest.mark.parametrize(
+    ("settings", "loss_mean", "advantage"),
+    [
+        ({}, "token", "centred/std"),
+        ({"loss_type": "grpo", "scale_rewards": "none"}, "sequence", "centred"),
+        ({"loss_type": "dr_grpo", "scale_rewards": "batch"}, "constant", "centred/batch std"),
+        (
+            {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+            "sequence, sequence ratio",
+            "centred/std",
+        ),
+        (
+            {"loss_type": "cispo", "multi_objective_aggregation": "normalize_then_sum"},
+            "cispo",
+            "centred/std, normalize_then_sum",
+        ),
+    ],
+)
+def test_the_loss_is_told_in_the_words_of_the_bundled_trainer(settings, loss_mean, advantage):
+    """Token, sequence or constant mean, and how rewards are scaled, never share an exponent."""
+    facts = complete_facts(run_facts(config(**settings), max_steps=80))
+    assert (facts["loss_mean"], facts["advantage"]) == (loss_mean, advantage)
+    assert (facts["temperature"], facts["entropy_coef"]) == (1.0, 0.0)
 
 
 def test_values_are_averaged_over_the_steps_that_a_log_covers():

@@ -19,6 +19,11 @@ _RATIO_CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 
 _NO_WARMUP = ("constant",)
 
+_MEANS = {"dapo": "token", "bnpo": "token", "grpo": "sequence", "dr_grpo": "constant"}
+"""How the loss types average tokens; others, which change more than that, keep their name."""
+
+_ADVANTAGES = {"group": "centred/std", "batch": "centred/batch std", "none": "centred"}
+
 
 @dataclass(frozen=True)
 class Cycle:
@@ -147,6 +152,10 @@ def run_facts(args: Any, *, max_steps: int) -> RunFacts:
         "lr_schedule": _schedule(args),
         "warmup_responses": _warmup_responses(args, cycle, max_steps),
         "kl_coef": args.beta,
+        "entropy_coef": getattr(args, "entropy_coef", 0.0),
+        "loss_mean": _loss_mean(args),
+        "advantage": _advantage(args),
+        "temperature": args.temperature,
         "grad_clip": args.max_grad_norm or None,
         "optimizer": _optimizer(args),
         **_clips(args),
@@ -167,6 +176,19 @@ def _clips(args: Any) -> RunFacts:
     if args.loss_type == "cispo":  # the ratio itself is cut at epsilon_high
         return {"clip_low": None, "clip_high": None, "clip_dual": high}
     return {}
+
+
+def _loss_mean(args: Any) -> str:
+    name = _MEANS.get(args.loss_type, args.loss_type)
+    level = getattr(args, "importance_sampling_level", "token")
+    return name if level == "token" else f"{name}, {level} ratio"
+
+
+def _advantage(args: Any) -> str:
+    scale = {True: "group", False: "none"}.get(args.scale_rewards, args.scale_rewards)
+    name = _ADVANTAGES.get(scale, str(scale))
+    order = getattr(args, "multi_objective_aggregation", "sum_then_normalize")
+    return name if order == "sum_then_normalize" else f"{name}, {order}"
 
 
 def _masks_ratios(args: Any) -> bool:
