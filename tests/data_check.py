@@ -10,6 +10,9 @@ after which the two runs drift apart; so there, what they measure has to agree:
 - mean reward: within four standard errors of the difference of two independent runs, counting
   prompts, not responses, since answers to one prompt are alike;
 - mean entropy: within the share `ENTROPY`.
+
+With other vector instructions on the processor that made it, a run of the learning study had the
+shipped rewards for 93 of 128 rollouts, and then means within 0.2 %.
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ from pathlib import Path
 from twoclock.errors import TwoclockError
 from twoclock.runlog import read_header, read_rows
 from twoclock.trainer import TrainSettings, load_study, train
-from twoclock.trainer.cost import Cost, kind, measure
 from twoclock.trainer.loop import settings_changes
 from twoclock.trainer.machine import read_machines, this_machine
 from twoclock.trainer.study import Study
@@ -33,7 +35,7 @@ TIMES = frozenset(("seconds", "rollout_seconds", "update_seconds", "eval_seconds
 AT_START = 0.01
 """Largest difference of the validation at 0."""
 
-ENTROPY = 0.1
+ENTROPY = 0.05
 """Largest relative difference of the mean entropy."""
 
 ROLLOUTS = 3
@@ -59,15 +61,15 @@ class Verdict:
     fault: str
 
 
-def check_study(file: Path, seconds: float) -> Verdict:
-    """Check the runs that lie beside a study's file; train for about so many seconds."""
+def check_study(file: Path, responses: int) -> Verdict:
+    """Check the runs that lie beside a study's file; train so many responses again."""
     out = file.parent
     try:
         study = load_study(file)
         fault = missing(study, out / "runs")
         if fault:
             return Verdict(file, "runs", fault)
-        member = cheapest(study, seconds)
+        member = cheapest(study, responses)
         exact = read_machines(out) == [this_machine()]
         shipped = read_rows(out / "runs" / member.run_id)
         again = train_again(member, out)
@@ -92,22 +94,11 @@ def missing(study: Study, runs: Path) -> str:
     return ""
 
 
-def cheapest(study: Study, seconds: float) -> TrainSettings:
-    """Return the first run of the cheapest cell, as long as fits in so many seconds."""
-    costs = measure(study.members)
-
-    def rollout(member: TrainSettings) -> float:
-        return per_rollout(costs[kind(member)], member)
-
-    first = min(study.members, key=lambda m: m.rollouts * rollout(m))
-    fit = int(seconds / rollout(first))
-    rollouts = min(first.rollouts, max(ROLLOUTS, fit))
+def cheapest(study: Study, responses: int) -> TrainSettings:
+    """Return the first run of the cheapest cell, cut to so many responses."""
+    first = min(study.members, key=lambda m: m.rollouts * m.batch_size * (1 + 3 * m.epochs))
+    rollouts = min(first.rollouts, max(ROLLOUTS, responses // first.batch_size))
     return replace(first, responses=rollouts * first.batch_size)
-
-
-def per_rollout(cost: Cost, member: TrainSettings) -> float:
-    """Return the seconds of one rollout with its share of validations."""
-    return cost.seconds([member]) / member.rollouts
 
 
 def train_again(member: TrainSettings, out: Path) -> list[dict]:
@@ -167,12 +158,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Check every study below a folder; return the exit code."""
     parser = argparse.ArgumentParser(description="Train a cell of every study again and compare.")
     parser.add_argument("folder", nargs="?", type=Path, default=Path("data"))
-    parser.add_argument("--seconds", type=float, default=8.0, help="of training for each study")
+    parser.add_argument("--responses", type=int, default=8192, help="trained for each study")
     options = parser.parse_args(arguments)
     files = sorted(options.folder.rglob("study.toml"))
     verdicts = []
     for file in files:
-        verdict = check_study(file, options.seconds)
+        verdict = check_study(file, options.responses)
         verdicts.append(verdict)
         word = f"DIFFERS: {verdict.fault}" if verdict.fault else "same"
         print(f"{file}: {verdict.what}: {word}", flush=True)

@@ -72,14 +72,14 @@ def scaled(name, factor):
 
 def test_same_machine_same_rows(shipped, capsys):
     """What was just trained is found to be the same, exactly, wherever it lies below the folder."""
-    assert data_check.main([str(shipped.parents[1]), "--seconds", "1"]) == 0
+    assert data_check.main([str(shipped.parents[1]), "--responses", "512"]) == 0
     assert "exactly: same" in capsys.readouterr().out
 
 
 def test_a_changed_value_is_named(shipped, change, capsys):
     """One digit of one row fails the check, with what it was and is."""
     change(scaled("grad_norm", 1.0001))
-    assert data_check.main([str(shipped), "--seconds", "1"]) == 1
+    assert data_check.main([str(shipped), "--responses", "512"]) == 1
     assert "DIFFERS: grad_norm at rollout 1 was" in capsys.readouterr().out
 
 
@@ -96,7 +96,7 @@ def test_a_changed_value_is_named(shipped, change, capsys):
 def test_elsewhere_measures_must_agree(shipped, change, name, factor, fault):
     """On another machine last digits may differ, what is measured may not."""
     change(scaled(name, factor))
-    verdict = data_check.check_study(shipped / "study.toml", 1)
+    verdict = data_check.check_study(shipped / "study.toml", 512)
     assert verdict.what.endswith("within tolerance (made on another kind of machine)")
     assert verdict.fault.startswith(fault)
     assert bool(verdict.fault) == bool(fault)
@@ -106,7 +106,7 @@ def test_elsewhere_measures_must_agree(shipped, change, name, factor, fault):
 def test_elsewhere_the_start_must_agree(shipped, change):
     """The validation before training is of the same policy on the same problems."""
     change(lambda rows: [{**rows[0], "accuracy": rows[0]["accuracy"] + 0.02}, *rows[1:]])
-    verdict = data_check.check_study(shipped / "study.toml", 1)
+    verdict = data_check.check_study(shipped / "study.toml", 512)
     assert verdict.fault.startswith("accuracy at 0 was")
 
 
@@ -120,7 +120,7 @@ def test_runs_and_file_must_agree(shipped, tmp_path):
         folder.mkdir()
         (folder / "runs").symlink_to(shipped / "runs")
         (folder / "study.toml").write_text(STUDY.replace(old, new))
-        assert fault in data_check.check_study(folder / "study.toml", 1).fault
+        assert fault in data_check.check_study(folder / "study.toml", 512).fault
     assert data_check.main([str(tmp_path / "nothing")]) == 1
 
 
@@ -128,7 +128,7 @@ def test_runs_and_file_must_agree(shipped, tmp_path):
 def test_other_instructions_agree_within_the_tolerance(shipped):
     """Trained with the processor's oldest instructions, which round otherwise, it still passes."""
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "PYTHONPATH": str(ROOT)}
-    call = [sys.executable, "-m", "tests.data_check", str(shipped), "--seconds", "3"]
+    call = [sys.executable, "-m", "tests.data_check", str(shipped), "--responses", "512"]
     done = subprocess.run(call, capture_output=True, text=True, env=environment, timeout=120)
     assert "another kind of machine" in done.stdout
     assert done.returncode == 0, done.stdout
