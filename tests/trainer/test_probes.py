@@ -110,6 +110,19 @@ def test_a_broken_run_says_so_in_its_probes(tmp_path, cache, monkeypatch):
     assert untimed(good) == untimed(tmp_path / "alone" / good.name)
 
 
+def test_a_rollout_without_signal_leaves_out_what_it_cannot_tell(tmp_path, cache):
+    """No reward, no gradient, no step: lengths are 0, ratios are missing, nothing is broken."""
+    settings = tiny(
+        optimizer="sgd", digits=6, base_steps=0, responses=32, **{**PROBED, "probe_every": 32}
+    )
+    (folder,) = train([settings], tmp_path, cache=cache)
+    ((row,), _) = kinds(folder)
+    assert "nonfinite" not in row
+    assert row["update_length"] == row["gradient_square"] == row["measured_gain"] == 0
+    missing = {"path_ratio", "noise_batch_size", "alignment", "update_cosine", "curvature_share"}
+    assert not missing & set(row)
+
+
 def test_step_lengths_and_rates_add_up(base):
     """|D|, its share of the path, the squared steps and rates are what the steps say."""
     settings = tiny(**{**PROBED, "probe_every": 32}, warmup_responses=64)

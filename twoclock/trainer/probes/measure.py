@@ -68,7 +68,7 @@ class Probe:
         for first in range(0, len(crew.members), at_once):
             part = slice(first, first + at_once)
             seen = _look(crew, part, self.theta[part], update[part], self.twins[:, part])
-            rows += _rows(estimate(seen), seen.finite().tolist())
+            rows += _rows(_columns(estimate(seen)), seen.finite().tolist(), digits=6)
         length = torch.linalg.vector_norm(update.double(), dim=1)
         away = torch.linalg.vector_norm((crew.theta - crew.base).double(), dim=1)
         sums = {
@@ -78,7 +78,11 @@ class Probe:
             "lr_square": path.lr_square,
             "distance": away,
         }
-        lists = {name: values.tolist() for name, values in sums.items()}
+        lengths = _rows(
+            {name: values.tolist() for name, values in sums.items()},
+            length.isfinite().tolist(),
+            digits=10,
+        )
         s = crew.common
         fixed = {
             "rollout": crew.rollout,
@@ -89,13 +93,8 @@ class Probe:
         }
         seconds = round(self.seconds + time.perf_counter() - start, 4)
         return [
-            {
-                **fixed,
-                **row,
-                **{name: float(f"{values[i]:.10g}") for name, values in lists.items()},
-                "probe_seconds": seconds,
-            }
-            for i, row in enumerate(rows)
+            {**fixed, **row, **more, "probe_seconds": seconds}
+            for row, more in zip(rows, lengths, strict=True)
         ]
 
 
@@ -137,7 +136,7 @@ def _twin_update(crew: Crew, stream: int) -> Tensor:
 def _look(crew: Crew, members: slice, theta: Tensor, update: Tensor, twins: Tensor) -> Evidence:
     """Return what the held-out rollout shows of `update` (m, n_stored), for some members."""
     s = crew.common
-    before, change = _held_out_rollout(crew, members, theta, update)
+    before, change = _held_out_rollout(crew, members, theta)
     length = torch.linalg.vector_norm(update.double(), dim=1)
     unit = update / length.clamp(min=1e-30).unsqueeze(1).to(update)
     size = s.probe_prompts // PARTS
@@ -171,12 +170,10 @@ def _dot(values: Tensor, direction: Tensor) -> Tensor:
     return (values.double() * direction.double()).sum(-1)
 
 
-def _held_out_rollout(
-    crew: Crew, members: slice, theta: Tensor, update: Tensor
-) -> tuple[Rollout, Tensor]:
-    """Return the held-out rollout, and the change of its rewards (m, P, G) by the update."""
+def _held_out_rollout(crew: Crew, members: slice, theta: Tensor) -> tuple[Rollout, Tensor]:
+    """Return the rollout of the policy before, and how its rewards (m, P, G) change after."""
     s, task = crew.common, crew.task
-    generators = _before(crew, members)
+    generators = _generators(crew, 0)[members]
     span, size = task.count - len(crew.held), (s.probe_prompts, task.answer_length, s.group_size)
     ranks = torch.stack([torch.randint(span, size[:1], generator=g) for g in generators])
     uniforms = torch.stack([torch.rand(size, generator=g) for g in generators]).to(theta.device)
@@ -184,7 +181,7 @@ def _held_out_rollout(
     prompts, answers = (part.to(theta.device) for part in problems)
     batch, after = (
         answered(where, crew.shape, task, prompts, answers, uniforms, s.temperature)
-        for where in (theta, theta + update)
+        for where in (theta, crew.theta[members])
     )
     if s.kl_coef:
         base = crew.base.expand(len(theta), -1)
@@ -193,26 +190,23 @@ def _held_out_rollout(
     return batch, after.rewards - batch.rewards
 
 
-def _before(crew: Crew, members: slice) -> list[torch.Generator]:
-    return _generators(crew, 0)[members]
+def _columns(found: dict[str, Estimate]) -> dict[str, list[float]]:
+    """Return each estimate and, beside it, its standard error, of all members."""
+    out: dict[str, list[float]] = {}
+    for name, item in found.items():
+        out[name], out[f"{name}_se"] = item.value.tolist(), item.se.tolist()
+    return out
 
 
-def _rows(found: dict[str, Estimate], finite: list[bool]) -> list[dict[str, Any]]:
-    """Return the estimates by column; what is not identified is left out, what broke is NaN."""
-    values = {name: item.value.tolist() for name, item in found.items()}
-    errors = {f"{name}_se": item.se.tolist() for name, item in found.items()}
-    columns = {k: v for name in found for k, v in _pair(name, values, errors)}
+def _rows(
+    columns: dict[str, list[float]], finite: list[bool], *, digits: int
+) -> list[dict[str, float]]:
+    """Return a row per member; what is not identified is left out, what broke stays NaN."""
     return [
         {
-            name: float(f"{column[i]:.6g}")
+            name: float(f"{column[i]:.{digits}g}")
             for name, column in columns.items()
-            if not finite[i] or np.isfinite(column[i])
+            if not sound or np.isfinite(column[i])
         }
-        for i in range(len(finite))
+        for i, sound in enumerate(finite)
     ]
-
-
-def _pair(
-    name: str, values: dict[str, list[float]], errors: dict[str, list[float]]
-) -> list[tuple[str, list[float]]]:
-    return [(name, values[name]), (f"{name}_se", errors[f"{name}_se"])]
