@@ -42,9 +42,10 @@ def column_words(name: str) -> str:
 def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     """Return one short label per stratum (what tells it from the others) and what they all share.
 
-    Labels name the task and the base learning rate where these differ, and of the other columns
-    that differ only as many as are needed; `stratum_details` says the rest. A stratum without
-    neighbours is called by its base learning rate, else "all runs".
+    Labels name the task, the model within a task, and the base learning rate where these differ,
+    and of the other columns that differ only as many as are needed; `stratum_details` says the
+    rest. Models are cut to what tells them apart. A stratum without neighbours is called by its
+    base learning rate, else "all runs".
 
     Examples
     --------
@@ -56,14 +57,35 @@ def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...]
     >>> b = {**a, "base_lr": 1e-04, "group_size": 4}
     >>> stratum_labels([a, a, b])[0]
     ('base lr 1e-5', 'base lr 1e-5', 'base lr 1e-4')
+    >>> stratum_labels([{**a, "model": "gru-1x64-base"}, {**b, "model": "gpt-2x32-base"}])[0]
+    ('gru, base lr 1e-5', 'gpt, base lr 1e-4')
     """
     names = _columns(strata)
     differing = _differing(strata)
     shown = _telling(strata) or [n for n in ("base_lr",) if n in names]
     hidden = {*differing, *shown}
     common = _pairs(strata[0], [n for n in names if n not in hidden]) if strata else ""
-    labels = tuple(_label(stratum, shown) or "all runs" for stratum in strata)
+    short = short_names([str(s["model"]) for s in strata if s.get("model") is not None])
+    labels = tuple(_label(stratum, shown, short) or "all runs" for stratum in strata)
     return labels, common
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return each name cut after the first parts, between hyphens, that tell it from the others.
+
+    Examples
+    --------
+    >>> short_names(["transformer-2x32-base-c51", "recurrent-1x64-base-7b5"])
+    {'transformer-2x32-base-c51': 'transformer', 'recurrent-1x64-base-7b5': 'recurrent'}
+    >>> short_names(["Qwen2.5-0.5B-Instruct", "Qwen2.5-1.5B-Instruct"])
+    {'Qwen2.5-0.5B-Instruct': 'Qwen2.5-0.5B', 'Qwen2.5-1.5B-Instruct': 'Qwen2.5-1.5B'}
+    """
+    parts = {name: name.split("-") for name in names}
+    for count in range(1, max((len(p) for p in parts.values()), default=0)):
+        cut = {name: "-".join(p[:count]) for name, p in parts.items()}
+        if len(set(cut.values())) == len(cut):
+            return cut
+    return {name: name for name in parts}
 
 
 def stratum_details(strata: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -95,11 +117,12 @@ def stratum_details(strata: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(f"{'; '.join(heads)}: {text}" for text, heads in lines.items())
 
 
-def _label(stratum: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Return the pairs of `names`; the task stands without its word, to leave room."""
+def _label(stratum: Mapping[str, Any], names: Sequence[str], short: Mapping[str, str]) -> str:
+    """Return the pairs of `names`; task and model stand without their words, to leave room."""
     task = [number_text(stratum.get("task"))] if "task" in names else []
-    rest = _pairs(stratum, [name for name in names if name != "task"])
-    return ", ".join([*task, *([rest] if rest else [])])
+    model = number_text(stratum.get("model")) if "model" in names else ""
+    rest = _pairs(stratum, [name for name in names if name not in ("task", "model")])
+    return ", ".join(part for part in (*task, short.get(model, model), rest) if part)
 
 
 def _columns(strata: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -113,7 +136,10 @@ def _differing(strata: Sequence[Mapping[str, Any]]) -> list[str]:
 def _telling(strata: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the fewest columns that tell every stratum from the others."""
     differing = _differing(strata)
-    first = [name for name in ("task", "base_lr") if name in differing]
+    of_task = {(str(s.get("task")), str(s.get("model"))) for s in strata}
+    several = len(of_task) > len({task for task, _ in of_task})
+    names = ("task", *(("model",) if several else ()), "base_lr")
+    first = [name for name in names if name in differing]
     others = [name for name in differing if name not in first]
     distinct = len({str([s.get(n) for n in differing]) for s in strata})
     for count in range(len(others) + 1):
@@ -129,16 +155,25 @@ def _pairs(stratum: Mapping[str, Any], names: Sequence[str]) -> str:
 
 
 def stratum_order(stratum: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return a sort key: by base learning rate, then by the other columns as text.
+    """Return a sort key: by all other columns, then by base learning rate.
+
+    Numbers come in order, before texts.
 
     Examples
     --------
     >>> sorted([{"base_lr": 1e-4}, {"base_lr": 1e-5}, {}], key=stratum_order)
     [{'base_lr': 1e-05}, {'base_lr': 0.0001}, {}]
+    >>> a, b = {"task": "add", "base_lr": 1e-4}, {"task": "sort", "base_lr": 1e-5}
+    >>> sorted([b, a], key=stratum_order)[0]["task"]
+    'add'
     """
     rate = stratum.get("base_lr")
-    rest = tuple((name, str(value)) for name, value in stratum.items() if name != "base_lr")
-    return (math.inf if rate is None else float(rate), rest)
+    rest = tuple(
+        (name, isinstance(value, str), value)
+        for name, value in stratum.items()
+        if name != "base_lr"
+    )
+    return (rest, math.inf if rate is None else float(rate))
 
 
 def common_column(labels: Sequence[str]) -> tuple[str, tuple[str, ...]]:
