@@ -42,7 +42,7 @@ def sweep(tmp_path, name, *options):
     call = [sys.executable, "-m", "twoclock", "sweep", study, "--out", out, "--crew-size", 2]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*map(str, call), *options], capture_output=True, text=True,
-                          env=environment, timeout=240)  # fmt: skip
+                          env=environment, timeout=600)  # fmt: skip
     rows = {p.name: untimed(p) for p in sorted((out / "runs").glob("B*"))}
     return done.returncode, done.stderr, rows
 
