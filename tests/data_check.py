@@ -27,8 +27,8 @@ from pathlib import Path
 from twoclock.errors import TwoclockError
 from twoclock.runlog import read_header, read_rows
 from twoclock.trainer import TrainSettings, load_study, train
-from twoclock.trainer.loop import settings_changes
 from twoclock.trainer.machine import read_machines, this_machine
+from twoclock.trainer.records import settings_changes
 from twoclock.trainer.study import Study
 
 TIMES = frozenset(("seconds", "rollout_seconds", "update_seconds", "eval_seconds", "probe_seconds"))

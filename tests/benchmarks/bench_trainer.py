@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.benchmarks.contestants import TRL, Contestant, Sgemm, Spent, Together, base_of
-from twoclock.trainer.loop import flops_per_response, numerics
+from twoclock.trainer.loop import numerics
+from twoclock.trainer.records import flops_per_response
 from twoclock.trainer.settings import SIZES, TrainSettings
 
 ROOT = Path(__file__).parents[2]

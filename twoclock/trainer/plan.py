@@ -17,7 +17,8 @@ from twoclock.errors import TrainingError
 from twoclock.runlog import read_header
 from twoclock.trainer import checkpoint
 from twoclock.trainer.cost import Cost, base_seconds, kind, makespan, measure
-from twoclock.trainer.loop import is_finished, settings_changes
+from twoclock.trainer.loop import is_finished
+from twoclock.trainer.records import settings_changes
 from twoclock.trainer.settings import TrainSettings
 from twoclock.trainer.study import Study
 
