@@ -8,7 +8,7 @@ import torch
 from tests.trainer.conftest import tiny, untimed
 from twoclock.errors import SettingsError, TrainingError
 from twoclock.runs import read_runs
-from twoclock.trainer import train
+from twoclock.trainer import SweepOptions, train
 from twoclock.trainer.base import base_policy
 from twoclock.trainer.crew import Crew
 from twoclock.trainer.settings import SIZES, with_size
@@ -173,6 +173,12 @@ def test_a_device_that_is_not_there_is_refused(base, device, message):
     """One line says what to use instead; nothing is trained."""
     with pytest.raises(TrainingError, match=message):
         Crew([tiny()], base, device)
+
+
+def test_a_sweep_refuses_a_device_before_it_starts():
+    """The options of a sweep are checked when they are made, before anything is written."""
+    with pytest.raises(TrainingError, match="sees no such GPU"):
+        SweepOptions(device="cuda:7")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

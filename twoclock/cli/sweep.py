@@ -32,6 +32,7 @@ def sweep(
     checkpoint_every: Annotated[
         int, typer.Option(help="Responses of a run between checkpoints: what a kill can cost.")
     ] = 16_384,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,6 +48,7 @@ def sweep(
         backend=backend,
         address=address,
         checkpoint_every=checkpoint_every,
+        device=device,
     )
     show = None if quiet else show_plan
     if dry_run:

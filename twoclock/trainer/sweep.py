@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from twoclock.errors import SettingsError, TrainingError
+from twoclock.trainer.crew import find_device
 from twoclock.trainer.locks import forget, own_sweep
 from twoclock.trainer.loop import CHECKPOINT_RESPONSES, Progress
 from twoclock.trainer.machine import add_machines, this_machine
@@ -41,11 +42,15 @@ class SweepOptions:
         Of the cluster.
     checkpoint_every : int
         Responses of each run between checkpoints: what a kill can cost.
+    device : str
+        "cpu" or "cuda", of every process; on a GPU runs round differently.
 
     Raises
     ------
     SettingsError
         A number is below 1.
+    TrainingError
+        There is no such device.
     """
 
     jobs: int | None = None
@@ -53,6 +58,7 @@ class SweepOptions:
     backend: str = "loky"
     address: str = ""
     checkpoint_every: int = CHECKPOINT_RESPONSES
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         for name in ("jobs", "crew_size", "checkpoint_every"):
@@ -60,6 +66,8 @@ class SweepOptions:
             if value is not None and value < 1:
                 msg = f"{name} == {value}, must be >= 1"
                 raise SettingsError(msg)
+        if self.backend == "loky":
+            find_device(self.device)  # a cluster's workers look for their own
 
 
 _DEFAULT = SweepOptions()
@@ -106,7 +114,9 @@ def run_sweep(
         if show is not None:
             show(plan)
         parent = os.getpid() if pool.local else None
-        maker = _TaskMaker(str(out.absolute()), token, parent, options.checkpoint_every)
+        maker = _TaskMaker(
+            str(out.absolute()), token, parent, options.checkpoint_every, options.device
+        )
         if pool.local:
             add_machines(out, [this_machine()])
         bases = [maker.task((m,), base_only=True) for m in plan.bases]
@@ -141,11 +151,12 @@ class _TaskMaker:
     token: str
     parent: int | None
     checkpoint_every: int
+    device: str
 
     def task(self, members: tuple[TrainSettings, ...], *, base_only: bool = False) -> Task:
         names = " ".join(m.run_id for m in members)
         name = hashlib.sha256(names.encode()).hexdigest()[:12]
-        shared = (self.out, self.token, self.parent, self.checkpoint_every)
+        shared = (self.out, self.token, self.parent, self.checkpoint_every, self.device)
         return Task(name, members, *shared, base_only)
 
 

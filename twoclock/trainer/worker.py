@@ -47,6 +47,8 @@ class Task:
         Process whose end ends the worker; None on other machines.
     checkpoint_every : int
         Responses of each run between checkpoints.
+    device : str
+        Where to compute.
     base_only : bool
         Train the base policy and nothing else.
     """
@@ -57,6 +59,7 @@ class Task:
     token: str
     parent: int | None
     checkpoint_every: int
+    device: str
     base_only: bool = False
 
     @property
@@ -113,6 +116,7 @@ def work(task: Task) -> Outcome:
                 cache=task.bases,
                 progress=_Beacon(task),
                 checkpoint_every=task.checkpoint_every,
+                device=task.device,
             )
     except (TwoclockError, OSError, MemoryError, RuntimeError) as err:
         error = _one_line(err, task.out)
