@@ -65,7 +65,7 @@ def stratum_labels(strata: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...]
     shown = _telling(strata) or [n for n in ("base_lr",) if n in names]
     hidden = {*differing, *shown}
     common = _pairs(strata[0], [n for n in names if n not in hidden]) if strata else ""
-    short = short_names([str(s["model"]) for s in strata if s.get("model") is not None])
+    short = _short_models(strata)
     labels = tuple(_label(stratum, shown, short) or "all runs" for stratum in strata)
     return labels, common
 
@@ -117,12 +117,27 @@ def stratum_details(strata: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(f"{'; '.join(heads)}: {text}" for text, heads in lines.items())
 
 
-def _label(stratum: Mapping[str, Any], names: Sequence[str], short: Mapping[str, str]) -> str:
+def _short_models(strata: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """Return for each task and model the least of the model's name that tells it in its task."""
+    models: dict[str, list[str]] = {}
+    for stratum in strata:
+        models.setdefault(str(stratum.get("task")), []).append(str(stratum.get("model")))
+    return {
+        (task, model): short
+        for task, names in models.items()
+        for model, short in short_names(names).items()
+    }
+
+
+def _label(
+    stratum: Mapping[str, Any], names: Sequence[str], short: Mapping[tuple[str, str], str]
+) -> str:
     """Return the pairs of `names`; task and model stand without their words, to leave room."""
     task = [number_text(stratum.get("task"))] if "task" in names else []
-    model = number_text(stratum.get("model")) if "model" in names else ""
+    key = (str(stratum.get("task")), str(stratum.get("model")))
+    model = [short[key]] if "model" in names else []
     rest = _pairs(stratum, [name for name in names if name not in ("task", "model")])
-    return ", ".join(part for part in (*task, short.get(model, model), rest) if part)
+    return ", ".join([*task, *model, *([rest] if rest else [])])
 
 
 def _columns(strata: Sequence[Mapping[str, Any]]) -> list[str]:
