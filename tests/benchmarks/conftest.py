@@ -1,0 +1,2 @@
+# imports TRL, which the plain environment does not have
+collect_ignore = ["trl_worker.py"]
