@@ -175,7 +175,7 @@ def _blocks(x: Tensor, weights: dict[str, Tensor], shape: Shape, attend: Attend)
     """Run all pre-norm blocks on rows `x` (M, R, d)."""
     for i in range(shape.layers):
         x = x + linear(attend(i, linear(norm(x), weights, f"qkv{i}")), weights, f"out{i}")
-        hidden = F.relu(linear(norm(x), weights, f"up{i}"))  # (M, R, 4d)
+        hidden = linear(norm(x), weights, f"up{i}").relu_()  # (M, R, 4d)
         x = x + linear(hidden, weights, f"down{i}")
     return x
 
