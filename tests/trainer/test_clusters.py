@@ -102,7 +102,7 @@ def test_ray_head_that_does_not_answer_is_named(address):
 
 def test_a_worker_without_the_folder_says_so(tmp_path):
     """A task whose folder shows no sweep is refused, not trained somewhere else."""
-    task = Task("a", (tiny(),), str(tmp_path), "token", None, 64)
+    task = Task("a", (tiny(),), str(tmp_path), "token", None, 64, "cpu")
     outcome = work(task)
     assert "must be on a file system that all workers share" in outcome.error
     assert list(tmp_path.iterdir()) == []
