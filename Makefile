@@ -24,7 +24,7 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@ $(VENV)/base.stamp
 
 demo: $(VENV)/base.stamp ## fit both clocks on the shipped studies (installs without torch)
-	$(BIN)/twoclock fit data/learning data/failure --target sorting-6=0.80 --target chain-8=0.90 \
+	$(BIN)/twoclock fit data/learning data/failure/main --target sorting-6=0.80 --target chain-8=0.90 \
 		--out report
 
 install: $(VENV)/dev.stamp ## virtual environment with everything that tests need
