@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
+from twoclock.clipping import clip_active
 from twoclock.trainer.crew import Crew, RolloutReport
 from twoclock.trainer.settings import TrainSettings
 from twoclock.trainer.tasks import SYMBOLS
@@ -58,7 +60,7 @@ def flops_per_response(settings: TrainSettings) -> float:
 def run_row(settings: TrainSettings) -> dict[str, Any]:
     """Return the content of `run.json` for a run."""
     s = settings
-    clipped = s.clip_low is not None or s.clip_high is not None
+    clips = [math.inf if clip is None else clip for clip in (s.clip_low, s.clip_high)]
     return {
         "framework": "twoclock",
         "model": f"{s.family}-{s.layers}x{s.width}-base-{s.base_key()[:8]}",
@@ -77,7 +79,7 @@ def run_row(settings: TrainSettings) -> dict[str, Any]:
         "clip_low": s.clip_low,
         "clip_high": s.clip_high,
         "clip_dual": None,
-        "clip_active": "yes" if clipped and s.steps_per_rollout > 1 else "no",
+        "clip_active": clip_active(clips, s.steps_per_rollout, synchronous=True),
         "kl_coef": s.kl_coef,
         "grad_clip": s.grad_clip,
         "optimizer": optimizer_name(s),

@@ -61,24 +61,7 @@ def tree(shape: Shape, group: int, device: torch.device | None = None) -> Tree:
 
 
 def logits(theta: Tensor, shape: Shape, prompts: Tensor, tokens: Tensor) -> Tensor:
-    """Return next-token logits at every answer position.
-
-    Parameters
-    ----------
-    theta : Tensor
-        Parameters (M, n_stored).
-    shape : Shape
-        Sizes.
-    prompts : Tensor
-        (M, P, L), int64.
-    tokens : Tensor
-        Answer tokens (M, P, A, G), int64; the last one is predicted, never read.
-
-    Returns
-    -------
-    Tensor
-        (M, P, A, G, V).
-    """
+    """Return next-token logits (M, P, A, G, V); see `twoclock.trainer.policy.logits`."""
     members, n_prompts, length = prompts.shape
     group = tokens.shape[3]
     wood = tree(shape, group, theta.device)
@@ -102,27 +85,7 @@ def logits(theta: Tensor, shape: Shape, prompts: Tensor, tokens: Tensor) -> Tens
 def sample(
     theta: Tensor, shape: Shape, prompts: Tensor, uniforms: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sample answers, keeping keys and values of what was read.
-
-    Parameters
-    ----------
-    theta : Tensor
-        Parameters (M, n_stored).
-    shape : Shape
-        Sizes.
-    prompts : Tensor
-        (M, P, L), int64.
-    uniforms : Tensor
-        One number in [0, 1) per token to draw, (M, P, A, G): tokens are inverted from their
-        cumulative probabilities, so that the caller's generators decide everything.
-    temperature : float
-        Logits are divided by it.
-
-    Returns
-    -------
-    tokens, logp, entropy : Tensor
-        Each (M, P, A, G); log-probabilities and entropies in nats.
-    """
+    """Sample answers, keeping keys and values; see `twoclock.trainer.policy.sample`."""
     members, n_prompts, _, group = uniforms.shape
     wood = tree(shape, group, theta.device)
     weights = unpack(theta, shape)
