@@ -228,6 +228,36 @@ def test_train_has_every_option_of_the_trainer():
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--size", "huge"), "size == 'huge', must be one of small, medium, large"),
+        (("--size", "small", "--width", "64"), "size == 'small' sets width already"),
+        (("--device", "tpu"), "device == 'tpu': no such device"),
+        (("--task", "brackets", "--symbols", "5"), "symbols == 5, must be even"),
+    ],
+)
+def test_wrong_training_options_are_one_line(run, tmp_path, options, message):
+    """`twoclock train` refuses what cannot be trained in one line, and writes nothing."""
+    pytest.importorskip("torch")
+    shape = ("--responses", "64", "--base-steps", "1", "--minibatches", "4")
+    code, _, err = run("train", tmp_path, *shape, *options, "--quiet")
+    assert code == (1 if "--device" in options else 2)  # 2: wrong usage
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.glob("B*"))
+
+
+def test_a_size_makes_the_model_of_that_size(run, tmp_path):
+    """`--size small` trains a model of width 16 with one block."""
+    pytest.importorskip("torch")
+    shape = ("--responses", "64", "--base-steps", "1", "--size", "small", "--eval-size", "50")
+    code, _, _ = run("train", tmp_path, *shape, "--quiet")
+    assert code == 0
+    (header,) = tmp_path.glob("B*/run.json")
+    assert json.loads(header.read_text())["model"].startswith("transformer-1x16-")
+
+
+@pytest.mark.parametrize(
     "command", ["fit", "runs", "events", "train", "sweep", "simulate", "schema"]
 )
 def test_every_command_has_help_with_an_example(run, command):

@@ -70,6 +70,16 @@ class Training:
             out[name] = _number_or_none(out[name], name)
         return out
 
+    def given(self, size: str) -> dict[str, Any]:
+        """Return the settings with the key `size` in place of the model's defaults, if given."""
+        values = self.values()
+        if not size:
+            return values
+        defaults = Training().values()
+        model = ("width", "layers", "heads")
+        own = {k: v for k, v in values.items() if k not in model or v != defaults[k]}
+        return {**own, "size": size}
+
 
 @grouped
 def train(
@@ -81,6 +91,9 @@ def train(
     ] = [1e-4],  # noqa: B006 (typer copies it)
     seed: Annotated[list[int], typer.Option(help="Seed; repeatable.")] = [0],  # noqa: B006
     responses: Annotated[int, typer.Option(help="Responses after which a run ends.")] = 20_000,
+    size: Annotated[
+        str, typer.Option(help="small, medium or large, for width, layers and heads.")
+    ] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     settings: Training,
     quiet: Quiet = False,
@@ -90,9 +103,10 @@ def train(
     Example: twoclock train runs --batch-size 64 --base-lr 1e-4 --seed 0 --seed 1
     """
     trainer = load_trainer()
+    shared = trainer.with_size(settings.given(size))
     members = [
         trainer.TrainSettings(
-            seed=s, batch_size=batch_size, base_lr=rate, responses=responses, **settings.values()
+            seed=s, batch_size=batch_size, base_lr=rate, responses=responses, **shared
         )
         for rate in base_lr
         for s in seed

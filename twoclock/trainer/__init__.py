@@ -1,4 +1,4 @@
-"""The bundled trainer: GRPO on a small transformer, many seeds and learning rates at once.
+"""The bundled trainer: GRPO on small models, many seeds and learning rates at once.
 
 It makes real runs in the native log format within minutes on a CPU, to test the two clocks on.
 It is not for large models, and imports nothing of the analysis.
@@ -6,14 +6,14 @@ It is not for large models, and imports nothing of the analysis.
 
 from twoclock.trainer.loop import Progress, train
 from twoclock.trainer.plan import Plan
-from twoclock.trainer.settings import TrainSettings
+from twoclock.trainer.settings import TrainSettings, with_size
 from twoclock.trainer.study import Grid, Study
 from twoclock.trainer.study_file import load_study
 from twoclock.trainer.sweep import SweepOptions, plan_sweep, run_sweep
 
 __all__ = [
     "TINY", "Grid", "Plan", "Progress", "Study", "SweepOptions", "TrainSettings", "load_study",
-    "plan_sweep", "run_sweep", "train",
+    "plan_sweep", "run_sweep", "train", "with_size",
 ]  # fmt: skip
 
 _TINY = Grid(
