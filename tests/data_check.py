@@ -3,8 +3,10 @@
 For every ``study.toml`` below data/: each of its runs is there, finished, with just its settings;
 and the beginning of one run of the cheapest cell is trained again, from the shipped base policy,
 into a temporary folder. On the kind of machine that made the study every value is the same, wall
-times apart. Elsewhere rounding differs in the last bits, and a sampled token in a million with it,
-after which the two runs drift apart; so there, what they measure has to agree:
+times apart; averages over the steps of a rollout may differ in their last digit, since the shipped
+ones were added up in float32, in an order that depended on the crew. Elsewhere rounding differs in
+the last bits, and a sampled token in a million with it, after which the two runs drift apart; so
+there, what they measure has to agree:
 
 - the validation at 0, of the same policy, problems and random numbers: within `AT_START`;
 - mean reward: within four standard errors of the difference of two independent runs, counting
@@ -32,6 +34,12 @@ from twoclock.trainer.records import settings_changes
 from twoclock.trainer.study import Study
 
 TIMES = frozenset(("seconds", "rollout_seconds", "update_seconds", "eval_seconds", "probe_seconds"))
+AVERAGED = frozenset(("loss", "clip_fraction", "kl_old", "kl_ref", "ratio_mean", "grad_norm"))
+"""Averages over the steps of a rollout, of which the shipped runs' were added up in float32."""
+
+AVERAGE = (2e-5, 1e-7)
+"""Largest difference of these, relative and absolute: one in the fifth digit that is logged."""
+
 AT_START = 0.01
 """Largest difference of the validation at 0."""
 
@@ -122,9 +130,16 @@ def differ_exactly(shipped: list[dict], again: list[dict], member: TrainSettings
             return f"{row['kind']} row of rollout {row['rollout']} is not in the shipped run"
         for name in sorted((row.keys() | theirs[place].keys()) - TIMES):
             old, new = theirs[place].get(name), row.get(name)
-            if old != new:
+            if not same(name, old, new):
                 return f"{name} at rollout {row['rollout']} was {old}, is {new}"
     return ""
+
+
+def same(name: str, old: object, new: object) -> bool:
+    """Whether two logged values are equal, averages over steps but for how they were added up."""
+    if name in AVERAGED and isinstance(old, float) and isinstance(new, float):
+        return abs(old - new) <= AVERAGE[0] * abs(old) + AVERAGE[1]
+    return old == new
 
 
 def differ_by_measure(shipped: list[dict], again: list[dict], member: TrainSettings) -> str:

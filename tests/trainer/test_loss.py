@@ -9,6 +9,7 @@ from twoclock.trainer.grpo import Rollout, gradient, reference_chunks
 from twoclock.trainer.loss import (
     LOSS_MEANS,
     LossRule,
+    add_up,
     advantages,
     k3,
     policy_loss,
@@ -178,6 +179,17 @@ def test_without_clip_every_token_has_its_gradient():
     loss.sum().backward()
     assert bool((logp.grad != 0).all())
     assert stats.clip_fraction.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("n", [2, 8, 32, 64, 100])
+def test_sums_over_steps_do_not_depend_on_the_number_of_members(n):
+    """A member's sum has the same bits alone and among 2, 8, 16 or 40 members."""
+    g = torch.Generator().manual_seed(n)
+    for _ in range(50):
+        values = list(torch.rand(n, 40, generator=g))
+        whole = add_up(values)
+        for members in (1, 2, 8, 16):
+            assert torch.equal(add_up([v[:members] for v in values]), whole[:members])
 
 
 def test_statistics_of_an_unchanged_policy():

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from twoclock.errors import TrainingError
 from twoclock.trainer.grpo import Rollout, gradient, reference_chunks, roll, sample_chunks
-from twoclock.trainer.loss import StepStats, advantages, merge
+from twoclock.trainer.loss import StepStats, add_up, advantages, merge
 from twoclock.trainer.optimizers import SGD, Adam, Optimizer, clip_gradient
 from twoclock.trainer.probes.path import Tracked
 from twoclock.trainer.settings import TrainSettings
@@ -104,7 +104,7 @@ class Crew:
         done = time.perf_counter()
         self.rollout += 1
         self.seconds += done - start
-        norm = torch.stack(norms).mean(0)
+        norm = add_up(norms) / len(norms)
         merged = merge(stats, mean=True)
         broken = ~(merged.loss.isfinite() & norm.isfinite())
         self.bad_rollouts = [

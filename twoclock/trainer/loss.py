@@ -228,6 +228,20 @@ def _total(values: Tensor, weights: Tensor) -> Tensor:
     return torch.where(weights > 0, values * weights, 0.0).flatten(1).sum(1)
 
 
+def add_up(values: list[Tensor]) -> Tensor:
+    """Return the sum of tensors (M,), added up in float64.
+
+    In which order a sum over a table is taken depends on its width, so in float32 a member's log
+    would depend, in its last digit, on the size of its crew.
+
+    Examples
+    --------
+    >>> add_up([torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])]).tolist()
+    [4.0, 6.0]
+    """
+    return torch.stack(values).double().sum(0).to(values[0].dtype)
+
+
 def merge(stats: list[StepStats], *, mean: bool) -> StepStats:
     """Add up statistics of parts, or average those of steps (the largest ratio: the maximum)."""
     out: dict[str, Tensor | None] = {}
@@ -238,5 +252,5 @@ def merge(stats: list[StepStats], *, mean: bool) -> StepStats:
         elif item.name == "ratio_max":
             out[item.name] = torch.stack(values).amax(0)
         else:
-            out[item.name] = torch.stack(values).sum(0) / (len(stats) if mean else 1)
+            out[item.name] = add_up(values) / (len(stats) if mean else 1)
     return StepStats(**out)  # type: ignore[arg-type]
