@@ -84,12 +84,30 @@ def roll(
     temperature: float = 1.0,
 ) -> Rollout:
     """Sample `n_prompts` groups for every member, each from its own generator."""
+    drawn = draw_problems(task, held, n_prompts, group, generators, theta.device)
+    return answered(theta, shape, task, *drawn, temperature)
+
+
+def draw_problems(
+    task: Task,
+    held: Tensor,
+    n_prompts: int,
+    group: int,
+    generators: list[torch.Generator],
+    device: torch.device,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw problems that are not held out, and the uniforms that decide their responses.
+
+    Returns
+    -------
+    prompts, answers, uniforms : Tensor
+        (M, P, L), (M, P, A) and (M, P, A, G), on `device`; each member's from its own generator.
+    """
     span, length = task.count - len(held), (n_prompts, task.answer_length, group)
     ranks = torch.stack([torch.randint(span, (n_prompts,), generator=g) for g in generators])
-    uniforms = torch.stack([torch.rand(length, generator=g) for g in generators])  # (M, P, A, G)
-    problems = task.problems(skip_held_out(ranks, held))
-    prompts, answers = (part.to(theta.device) for part in problems)  # (M, P, L), (M, P, A)
-    return answered(theta, shape, task, prompts, answers, uniforms.to(theta.device), temperature)
+    uniforms = torch.stack([torch.rand(length, generator=g) for g in generators])
+    prompts, answers = task.problems(skip_held_out(ranks, held))
+    return prompts.to(device), answers.to(device), uniforms.to(device)
 
 
 def answered(

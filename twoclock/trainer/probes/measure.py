@@ -18,13 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twoclock.trainer.grpo import Rollout, answered, gradient, reference_chunks
+from twoclock.trainer.grpo import Rollout, answered, draw_problems, gradient, reference_chunks
 from twoclock.trainer.loss import advantages
 from twoclock.trainer.probes.estimates import Estimate, Evidence, estimate, gram
 from twoclock.trainer.probes.objective import derivatives
 from twoclock.trainer.probes.path import Tracked
 from twoclock.trainer.settings import PROBE_PARTS as PARTS
-from twoclock.trainer.tasks import skip_held_out
 
 if TYPE_CHECKING:
     from twoclock.trainer.crew import Crew
@@ -174,13 +173,9 @@ def _held_out_rollout(crew: Crew, members: slice, theta: Tensor) -> tuple[Rollou
     """Return the rollout of the policy before, and how its rewards (m, P, G) change after."""
     s, task = crew.common, crew.task
     generators = _generators(crew, 0)[members]
-    span, size = task.count - len(crew.held), (s.probe_prompts, task.answer_length, s.group_size)
-    ranks = torch.stack([torch.randint(span, size[:1], generator=g) for g in generators])
-    uniforms = torch.stack([torch.rand(size, generator=g) for g in generators]).to(theta.device)
-    problems = task.problems(skip_held_out(ranks, crew.held))
-    prompts, answers = (part.to(theta.device) for part in problems)
+    drawn = draw_problems(task, crew.held, s.probe_prompts, s.group_size, generators, theta.device)
     batch, after = (
-        answered(where, crew.shape, task, prompts, answers, uniforms, s.temperature)
+        answered(where, crew.shape, task, *drawn, s.temperature)
         for where in (theta, crew.theta[members])
     )
     if s.kl_coef:
