@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.data_check import TIMES  # noqa: E402
+from twoclock.runlog import read_rows  # noqa: E402
 from twoclock.trainer.base import base_policy  # noqa: E402 - after the skip
 from twoclock.trainer.settings import TrainSettings  # noqa: E402
 
@@ -24,7 +24,6 @@ TINY = {
     "eval_every": 64,
     "eval_size": 100,
 }
-TIMES = ("seconds", "rollout_seconds", "update_seconds", "eval_seconds", "probe_seconds")
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +52,4 @@ def tiny(seed: int = 0, **changes) -> TrainSettings:
 
 def untimed(folder: Path) -> list[dict]:
     """Return the rows of a finished or running log without their wall times."""
-    packed = folder / "metrics.jsonl.gz"
-    text = (
-        gzip.decompress(packed.read_bytes()).decode()
-        if packed.exists()
-        else (folder / "metrics.jsonl").read_text()
-    )
-    rows = [json.loads(line) for line in text.splitlines()]
-    return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in read_rows(folder)]
