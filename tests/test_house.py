@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "twoclock"
 
 LAYERS = (
     "errors", "schema", "log_schema", "clipping", "notes", "progress", "runlog", "runfacts",
-    "runlogger", "reading", "sources", "runs",
+    "runlogger", "reading", "frameworks", "sources", "runs",
     "overview", "select", "lr_rule", "strata", "events", "simulate", "laws", "results", "words",
     "fit", "compare", "published", "settings", "clocks", "observe", "contrasts", "analysis", "job",
     "plots", "report", "trainer", "cli", "integrations", "__main__",

@@ -13,10 +13,11 @@ import numpy as np
 
 from twoclock.clipping import bounds_are_wide, clip_active
 from twoclock.errors import MissingFacts, SourceError
+from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.schema import RUNS
 from twoclock.sources.base import Fact, Log, Source
-from twoclock.sources.columns import RUN_NUMBERS, RUN_TEXTS, matching
+from twoclock.sources.columns import RUN_NUMBERS, RUN_TEXTS
 
 Facts = dict[str, Fact]
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.facts import Facts
@@ -17,7 +18,7 @@ from twoclock.runs.generated import Counts, Logged
 from twoclock.runs.resuming import Course, Ticks
 from twoclock.runs.validation import Validation, to_unit
 from twoclock.sources.base import Log
-from twoclock.sources.columns import ACCURACY_N, STEP_SECONDS, matching
+from twoclock.sources.columns import ACCURACY_N, STEP_SECONDS
 from twoclock.sources.rows import Floats, Values
 
 Bools = npt.NDArray[np.bool_]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.facts import Facts
@@ -22,7 +23,6 @@ from twoclock.sources.columns import (
     RESPONSES_EACH,
     RESPONSES_TOTAL,
     SAMPLED_PROMPTS,
-    matching,
 )
 from twoclock.sources.rows import Floats, Values
 

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclock.errors import MissingFacts, SourceError
+from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.resuming import Course, resolve, rows_of
 from twoclock.runs.validation import Validation
 from twoclock.sources.base import Log
-from twoclock.sources.columns import RESPONSES_TOTAL, STEP_KEYS, matching
+from twoclock.sources.columns import RESPONSES_TOTAL, STEP_KEYS
 from twoclock.sources.rows import Ints, Values
 
 

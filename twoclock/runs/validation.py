@@ -12,15 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoclock.errors import MissingFacts
+from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.sources.base import Log
-from twoclock.sources.columns import (
-    ACCURACY,
-    PLAIN_ACCURACY,
-    SCORES,
-    looks_like_validation,
-    matching,
-)
+from twoclock.sources.columns import ACCURACY, PLAIN_ACCURACY, SCORES, looks_like_validation
 from twoclock.sources.native import SERIES
 from twoclock.sources.rows import Floats, Values
 

@@ -9,20 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from twoclock.frameworks.base import Fact, Framework, Source
+from twoclock.frameworks.config import Flat
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.rows import Rows
 
-Source = Literal["config", "log", "derived", "user"]
-
-
-class Fact(NamedTuple):
-    """A value of a `runs` column (or of a framework's own setting) and where it came from."""
-
-    value: Any
-    source: Source
+__all__ = ["Fact", "Head", "Log", "ReadFile", "Reader", "Source"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,16 @@ class Log:
     name : str
         Name of the run where the file itself gives one; empty: named after the path.
     framework : str, optional
-        Framework that wrote it, where the format tells.
+        Name of the framework that wrote it, where the format tells.
+    config : mapping
+        The configuration that the sink itself holds (W&B, MLflow, trackio, printed), flat.
+    key : str
+        What names the run across files (the run id of W&B, MLflow, trackio): logs with one key are
+        one run; empty where the format has none.
+    started : float, optional
+        When writing began (seconds since 1970), to order the parts of a resumed run.
+    known : Framework, optional
+        The description of the framework, once it has been recognised.
     facts : mapping of str to Fact
         What the log or its configuration says about the run.
     columns : mapping of str to tuple of str
@@ -116,6 +120,10 @@ class Log:
     reader: str
     name: str = ""
     framework: str | None = None
+    config: Flat = field(default_factory=dict)
+    key: str = ""
+    started: float | None = None
+    known: Framework | None = None
     facts: Mapping[str, Fact] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()

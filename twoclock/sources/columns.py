@@ -5,10 +5,11 @@ A pattern is an exact key, or has ``*`` for any text. To teach twoclock a new ke
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from twoclock.frameworks import FRAMEWORKS
+from twoclock.frameworks.patterns import matching
 from twoclock.schema import RUNS, STEPS
 
 STEP_KEYS = (
@@ -149,29 +150,6 @@ def looks_like_validation(key: str) -> bool:
     return _VALIDATION.fullmatch(key) is not None and _NOT_A_SCORE.search(key) is None
 
 
-@functools.cache
-def _pattern(glob: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in glob.split("*")))
-
-
-def matching(globs: Iterable[str], keys: Iterable[str]) -> list[str]:
-    """Return the keys that match, in the order of the patterns.
-
-    Examples
-    --------
-    >>> matching(["a/*/b", "c"], ["c", "a/x/y/b", "d"])
-    ['a/x/y/b', 'c']
-    """
-    keys = list(keys)
-    out: dict[str, None] = {}
-    for glob in globs:
-        if "*" in glob:
-            out.update(dict.fromkeys(k for k in keys if _pattern(glob).fullmatch(k)))
-        elif glob in keys:
-            out[glob] = None
-    return list(out)
-
-
 RUN_NUMBERS = tuple(c.name for c in RUNS.columns if c.kind != "str" and c.name not in ("lr",))
 """`runs` columns that a row of a table may carry beside its metrics."""
 
@@ -183,12 +161,22 @@ _EXACT = frozenset(
         STEP_KEYS, RESPONSES_TOTAL, RESPONSES_EACH, GENERATED_BATCHES, SAMPLED_PROMPTS,
         INVALID_SHARE, ACCURACY_N, RUN_NUMBERS, tuple(STEPS.names), STEP_SECONDS,
         (PLAIN_ACCURACY,), *STEP_COLUMNS.values(), *SCORES,
+        *(framework.keys for framework in FRAMEWORKS),
     )
     for key in keys
 )  # fmt: skip
-_GLOBS = tuple(glob for tier in ACCURACY for glob in tier)
+_GLOBS = (
+    *(glob for tier in ACCURACY for glob in tier),
+    *(key for framework in FRAMEWORKS for key in framework.keys if "*" in key),
+)
 
 
 def is_wanted(key: str) -> bool:
-    """Tell whether any column may be read from this key."""
-    return key in _EXACT or looks_like_validation(key) or bool(matching(_GLOBS, [key]))
+    """Tell whether any column may be read from this key, as it stands or as a framework's own."""
+    if key in _EXACT or looks_like_validation(key) or matching(_GLOBS, [key]):
+        return True
+    return any(
+        plain != key and (plain in _EXACT or bool(matching(framework.keys, [plain])))
+        for framework in FRAMEWORKS
+        if (plain := framework.plain(key))
+    )

@@ -17,12 +17,13 @@ import numpy as np
 import pandas as pd
 
 from twoclock.errors import SourceError
+from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note, Refusal
 from twoclock.reading import ReadOptions
 from twoclock.schema import EVENTS, STRATUM_COLUMNS, conform
 from twoclock.sources.base import ReadFile
 from twoclock.sources.cells import number
-from twoclock.sources.columns import ACCURACY, PLAIN_ACCURACY, SCORES, STEP_KEYS, matching
+from twoclock.sources.columns import ACCURACY, PLAIN_ACCURACY, SCORES, STEP_KEYS
 from twoclock.sources.delimited import read_header, read_table
 from twoclock.sources.event_rows import NUMBERS, TIMES, event_of, shown
 from twoclock.sources.text import iter_lines, sha256

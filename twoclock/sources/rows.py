@@ -142,6 +142,8 @@ class Rows:
         Text facts that were the same in every row (``task``).
     rejected : mapping of str to Rejected
         Keys under which something that is not a number stood.
+    names : frozenset of str
+        All keys seen, wanted or not (of a log with very many, the first `MAX_KEYS`).
     """
 
     count: int
@@ -149,6 +151,7 @@ class Rows:
     values: Mapping[str, Values]
     texts: Mapping[str, str] = field(default_factory=dict)
     rejected: Mapping[str, Rejected] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
 
 
 NO_ROWS = Rows(0, Stretches(), {})
@@ -281,4 +284,5 @@ class RowStore:
                 rows[mark] = column.numbers(count)
             values[key] = Values(rows[mark], np.frombuffer(column.value, np.float64))
         texts = {key: text for key, text in self._texts.items() if text is not None}
-        return Rows(self._count, self._lines, values, texts, dict(self._rejected))
+        names = frozenset(self._columns)
+        return Rows(self._count, self._lines, values, texts, dict(self._rejected), names)

@@ -1,0 +1,34 @@
+"""Training frameworks: one description a module, one line here to add it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from twoclock.frameworks.base import Framework
+from twoclock.frameworks.config import Flat
+
+FRAMEWORKS: tuple[Framework, ...] = ()
+"""All frameworks, those with the most telling keys first."""
+
+
+def recognise(keys: Collection[str], config: Flat, name: str | None = None) -> Framework | None:
+    """Return the framework that a log is of: by its name, its configuration, or its keys.
+
+    Parameters
+    ----------
+    keys : collection of str
+        Keys of the log's rows, as in its sink.
+    config : mapping
+        Its flat configuration.
+    name : str, optional
+        The framework that the format or the user names.
+    """
+    if name is not None:
+        wanted = ALIASES.get(name.lower(), name.lower())
+        return next((f for f in FRAMEWORKS if f.name == wanted), None)
+    by_config = next((f for f in FRAMEWORKS if f.configured(config)), None)
+    return by_config or next((f for f in FRAMEWORKS if f.wrote(keys)), None)
+
+
+ALIASES = {"unsloth": "trl", "tinker": "tinker-cookbook", "nemo": "nemo-rl"}
+"""Other names of the frameworks."""
