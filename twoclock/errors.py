@@ -5,6 +5,9 @@ Nothing here prints: only `twoclock.cli` turns an error into a line on stderr an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class TwoclockError(Exception):
     """Base of every error that a user can cause and mend; shown without a traceback."""
@@ -43,10 +46,24 @@ class MissingFacts(SourceError):
         The file.
     facts : tuple of str, optional
         Names of the missing `runs` columns (``("batch_size",)``).
+    candidates : mapping of str to tuple of str, optional
+        For a missing fact, the keys of the log that may hold it (``{"accuracy": ("a", "b")}``).
+    known : mapping, optional
+        `runs` columns that the log does tell.
     """
 
-    def __init__(self, message: str, *, where: str = "", facts: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str = "",
+        facts: tuple[str, ...] = (),
+        candidates: Mapping[str, tuple[str, ...]] | None = None,
+        known: Mapping[str, Any] | None = None,
+    ) -> None:
         self.facts = facts
+        self.candidates = dict(candidates or {})
+        self.known = dict(known or {})
         super().__init__(message, where=where)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -58,6 +59,10 @@ class Refusal:
         One line with the remedy.
     facts : tuple of str
         `runs` columns whose absence is the reason (``("batch_size",)``); empty otherwise.
+    candidates : mapping of str to tuple of str
+        For a missing fact, the keys of the log that may hold it.
+    known : mapping
+        `runs` columns that the log does tell.
 
     Examples
     --------
@@ -68,6 +73,8 @@ class Refusal:
     path: str
     reason: str
     facts: tuple[str, ...] = ()
+    candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    known: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of ``runs.refused``."""

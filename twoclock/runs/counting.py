@@ -101,7 +101,9 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
     if problems:
         reason = "; ".join(err.reason for err in problems)
         missing = tuple(dict.fromkeys(name for err in problems for name in err.facts))
-        raise MissingFacts(reason, where=work.where, facts=missing)
+        keys = {name: found for err in problems for name, found in err.candidates.items()}
+        known = {name: fact.value for name, fact in work.facts.items() if name not in HELPERS}
+        raise MissingFacts(reason, where=work.where, facts=missing, candidates=keys, known=known)
     return _tables(work)
 
 

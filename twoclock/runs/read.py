@@ -156,9 +156,10 @@ def _read(
 
 
 def _refusal(path: Path, err: SourceError) -> Refusal:
-    facts = err.facts if isinstance(err, MissingFacts) else ()
     where = err.where if err.where.startswith(str(path)) else str(path)
-    return Refusal(where, err.reason, facts)
+    if isinstance(err, MissingFacts):
+        return Refusal(where, err.reason, err.facts, err.candidates, err.known)
+    return Refusal(where, err.reason)
 
 
 def _with_events_hint(refusal: Refusal, item: NamedLog) -> Refusal:

@@ -99,6 +99,7 @@ def _aliased(
     known = {key.removeprefix(SERIES): key for key in present} | {key: key for key in present}
     found = [known[key] for key in aliases if key in known]
     if not found:
+        like: list[str] = []
         rejected = [key for key in aliases if key in log.rows.rejected]
         if rejected:
             bad = log.rows.rejected[rejected[0]]
@@ -112,7 +113,9 @@ def _aliased(
                 return None
             named = " or ".join(repr(alias) for alias in aliases)
             msg = f"no key {named}; the log has {', '.join(like)}".replace(SERIES, "")
-        raise MissingFacts(msg, where=where, facts=("accuracy",))
+        raise MissingFacts(
+            msg, where=where, facts=("accuracy",), candidates={"accuracy": tuple(like)}
+        )
     merged: dict[int, float] = {}
     for key in reversed(found):
         values = log.rows.values[key]
@@ -131,7 +134,7 @@ def candidates(keys: Iterable[str]) -> list[str]:
 
 def _ambiguous(keys: list[str], where: str) -> MissingFacts:
     msg = f"several keys could be the accuracy: {', '.join(keys)}; give --map accuracy=KEY"
-    return MissingFacts(msg, where=where, facts=("accuracy",))
+    return MissingFacts(msg, where=where, facts=("accuracy",), candidates={"accuracy": tuple(keys)})
 
 
 def _unclear(log: Log, present: list[str], where: str, notes: list[Note]) -> list[Validation]:
