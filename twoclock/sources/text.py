@@ -28,7 +28,8 @@ HEAD_BYTES = 64 * 1024
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
+BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
+"""What damaged or cut compression raises."""
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def content_sha256(path: Path) -> str:
             read = getattr(file, "read1", file.read)
             while part := read(1 << 20):
                 digest.update(part)
-    except (*_BROKEN, OSError):
+    except (*BROKEN, OSError):
         digest.update(b"damaged")
     return digest.hexdigest()
 
@@ -106,11 +107,11 @@ def _read_up_to(path: Path, size: int, notes: list[Note] | None = None) -> bytes
                     break
                 parts.append(part)
                 left -= len(part)
-    except _BROKEN as err:
+    except BROKEN as err:
         if notes is not None:
-            notes.append(_broken(path, err))
+            notes.append(broken_note(path, err))
     except OSError as err:
-        raise SourceError(_os_reason(err), where=str(path)) from err
+        raise SourceError(os_reason(err), where=str(path)) from err
     return b"".join(parts)
 
 
@@ -150,10 +151,10 @@ def iter_lines(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
                     )
                     continue
                 yield number, line
-    except _BROKEN as err:
-        notes.append(_broken(path, err))
+    except BROKEN as err:
+        notes.append(broken_note(path, err))
     except OSError as err:
-        raise SourceError(_os_reason(err), where=str(path)) from err
+        raise SourceError(os_reason(err), where=str(path)) from err
 
 
 def _skip_line(file: BinaryIO, line: bytes) -> None:
@@ -161,10 +162,19 @@ def _skip_line(file: BinaryIO, line: bytes) -> None:
         line = file.readline(1 << 20)
 
 
-def _broken(path: Path, err: BaseException) -> Note:
+def is_packed(path: Path) -> bool:
+    """Tell by its first bytes whether a file is compressed."""
+    with path.open("rb") as file:
+        magic = file.read(4)
+    return magic.startswith(_GZIP) or magic == _ZSTD
+
+
+def broken_note(path: Path, err: BaseException) -> Note:
+    """Return the remark on a file whose compression is damaged or cut."""
     message = f"compressed data is damaged or cut ({err}); read up to there"
     return Note("cut_file", message, where=str(path))
 
 
-def _os_reason(err: OSError) -> str:
+def os_reason(err: OSError) -> str:
+    """Return in words why the system does not give a file."""
     return f"cannot be read ({(err.strerror or str(err)).lower()})"
