@@ -6,8 +6,10 @@ from collections.abc import Collection
 
 from twoclock.frameworks.base import Framework
 from twoclock.frameworks.config import Flat
+from twoclock.frameworks.trl import TRL
+from twoclock.frameworks.verl import VERL
 
-FRAMEWORKS: tuple[Framework, ...] = ()
+FRAMEWORKS: tuple[Framework, ...] = (VERL, TRL)
 """All frameworks, those with the most telling keys first."""
 
 

@@ -9,9 +9,12 @@ a small function.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from twoclock.frameworks.config import Flat
 from twoclock.frameworks.patterns import matching
@@ -20,6 +23,10 @@ Source = Literal["config", "log", "derived", "user"]
 
 Tiers = tuple[tuple[str, ...], ...]
 """Keys in tiers, best first: two different keys within one tier are ambiguous."""
+
+
+Pair = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.float64]]
+"""A column of a log: row numbers (ascending) and values, of equal length."""
 
 
 class Fact(NamedTuple):
@@ -54,7 +61,7 @@ class Setting:
     fact : str
         A `runs` column, or a helper of `twoclock.runs.facts`.
     names : tuple of str
-        Dotted names in the configuration, all spellings; the first that is there counts.
+        Dotted names in the configuration, all spellings; the first that says something counts.
     read : callable
         Turns the written value into the fact; None: it says nothing.
 
@@ -72,9 +79,9 @@ class Setting:
     def find(self, config: Flat) -> Fact | None:
         """Return the fact that a configuration says, None when it says nothing."""
         for name in self.names:
-            if name in config:
-                value = self.read(config[name])
-                return None if value is None else Fact(value, "config")
+            value = self.read(config[name]) if name in config else None
+            if value is not None:
+                return Fact(value, "config")
         return None
 
 
@@ -94,6 +101,8 @@ class Framework:
         Keys that count steps, best first, and the step of the first training row under each.
     step_counts : {"rollout", "optimizer"}
         What one step is.
+    schedule_counts : {"rollout", "optimizer"}
+        What the steps of its learning-rate schedule (and so of the warm-up) are.
     validates : {"after", "before"}
         Is a validation at step s measured after the update of that step, or before it?
     synchronous : bool, optional
@@ -115,6 +124,9 @@ class Framework:
         Turns a key of a sink into the key of the description (``train/reward`` into ``reward``).
     complete : callable, optional
         ``complete(facts, config)`` adds what no table can say.
+    arrange : callable, optional
+        ``arrange(columns, rows, facts)`` returns columns to add or to put in the place of others,
+        where rows stand on several clocks; each column is (row numbers, values).
     """
 
     name: str
@@ -122,6 +134,7 @@ class Framework:
     configures: Tiers = ()
     steps: Mapping[str, int] = field(default_factory=dict)
     step_counts: Literal["rollout", "optimizer"] = "rollout"
+    schedule_counts: Literal["rollout", "optimizer"] = "rollout"
     validates: Literal["after", "before"] = "after"
     synchronous: bool | None = True
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -134,6 +147,7 @@ class Framework:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     plain: Callable[[str], str] = str
     complete: Callable[[Facts, Flat], None] | None = None
+    arrange: Callable[[Mapping[str, Pair], int, Facts], Mapping[str, Pair]] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -146,9 +160,9 @@ class Framework:
             *self.responses_each,
         )
 
-    def wrote(self, keys: Iterable[str]) -> bool:
+    def wrote(self, keys: Collection[str]) -> bool:
         """Tell whether a log with these keys is of this framework."""
-        keys = set(keys)
+        keys = {*keys, *map(self.plain, keys)}
         return any(all(matching([mark], keys) for mark in group) for group in self.writes)
 
     def configured(self, config: Flat) -> bool:

@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from twoclock.notes import Note
-from twoclock.reading import ReadOptions
 from twoclock.runs.counting import Counted
-from twoclock.runs.finding import Found
+from twoclock.runs.named import NamedLog
 from twoclock.sources.base import Log
 from twoclock.sources.rows import Rows
 from twoclock.sources.text import content_sha256
-
-TWIN_ROWS = 3
-"""Fewer common rows do not tell that two logs are one run."""
-
-ROUNDING = 0.00051
-"""Difference that rounding to three decimals makes."""
-
-
-@dataclass(frozen=True)
-class NamedLog:
-    """A log with what the user said about it.
-
-    Parameters
-    ----------
-    file : Found
-        The file that it was read from.
-    log : Log
-        What the file says.
-    facts : mapping
-        Facts from options and `runs.yaml`.
-    options : ReadOptions
-        Options with the aliases and factors of `runs.yaml`.
-    settings : tuple of Path
-        The `runs.yaml` files behind them.
-    """
-
-    file: Found
-    log: Log
-    facts: Mapping[str, Any]
-    options: ReadOptions
-    settings: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,47 +121,6 @@ def drop_copies(parts: list[Part], notes: list[Note]) -> list[Part]:
             message = f"{part.log.path} is a copy of {first.log.path}; counted once"
             notes.append(Note("duplicate_run", message, runs=(first.run_id,)))
     return list(kept.values())
-
-
-def drop_twins(parts: list[Part], notes: list[Note]) -> list[Part]:
-    """Return the parts without those that another sink of the same run, beside it, repeats.
-
-    A trainer may write a console and a file at once. Logs of different formats in one folder whose
-    rewards (or accuracies) agree at every common rollout, to the three decimals of old consoles,
-    are one run; the one with more rows stays.
-    """
-    folders: dict[Path, list[Part]] = {}
-    for part in parts:
-        folders.setdefault(part.log.path.parent, []).append(part)
-    dropped: set[int] = set()
-    for group in folders.values():
-        group.sort(key=lambda p: (-len(p.counted.steps) - len(p.counted.evals), str(p.log.path)))
-        for i, part in enumerate(group):
-            for other in group[:i]:
-                if id(other) not in dropped and _are_twins(part, other):
-                    dropped.add(id(part))
-                    message = f"{part.log.path} is the same run as {other.log.path}; counted once"
-                    notes.append(Note("same_run_twice", message, runs=(other.run_id,)))
-                    break
-    return [part for part in parts if id(part) not in dropped]
-
-
-def _are_twins(part: Part, other: Part) -> bool:
-    if part.log.reader == other.log.reader:
-        return False
-    return any(
-        _agree(getattr(part.counted, table), getattr(other.counted, table), column)
-        for table, column in (("steps", "reward"), ("evals", "accuracy"))
-    )
-
-
-def _agree(one: pd.DataFrame, two: pd.DataFrame, column: str) -> bool:
-    if column not in one or column not in two:
-        return False
-    both = one[["responses", column]].merge(two[["responses", column]], on="responses").dropna()
-    if len(both) < max(TWIN_ROWS, len(one) // 2) or both[f"{column}_x"].nunique() < TWIN_ROWS:
-        return False
-    return bool((both[f"{column}_x"] - both[f"{column}_y"]).abs().max() <= ROUNDING)
 
 
 def tell_missing_seeds(parts: list[Part], notes: list[Note]) -> None:

@@ -7,7 +7,7 @@ the number trained on differ, both are given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pandas as pd
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import HELPERS, Facts, clip_activity, derive, gather
+from twoclock.runs.facts import HELPERS, clip_activity, derive, gather
 from twoclock.runs.frames import Seen, Work, column_values, evals_frame, look, steps_frame
 from twoclock.runs.generated import count_generated, logged_counts
 from twoclock.runs.probes import probes_frame
@@ -28,9 +28,6 @@ from twoclock.runs.validation import choose
 from twoclock.sources.base import Fact, Log
 from twoclock.sources.columns import STEP_COLUMNS
 from twoclock.sources.rows import Floats
-
-OPTIMIZER_STEPS = ("trl", "unsloth")
-"""Frameworks whose steps are optimizer steps, also in exports of other formats."""
 
 MAX_RESPONSES = 2**53
 """More responses than whole numbers in a float: the step or the batch size is wrong."""
@@ -77,7 +74,6 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
         The rows contradict themselves.
     """
     facts = gather(log, given, options.map)
-    log = _as_framework(log, facts)
     work = Work(log, facts, options, notes=list(log.notes))
     work.columns = {
         name: found
@@ -93,7 +89,7 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
     try:
         work.course = find_course(log, work.columns, work.validations, options)
         work.notes += work.course.notes
-        work.notes += derive(work.facts, work.where)
+        work.notes += derive(work.facts, work.where, log.known)
         work.logged = logged_counts(log, options)
         _need_batch_size(work)
     except MissingFacts as err:
@@ -105,17 +101,6 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
         known = {name: fact.value for name, fact in work.facts.items() if name not in HELPERS}
         raise MissingFacts(reason, where=work.where, facts=missing, candidates=keys, known=known)
     return _tables(work)
-
-
-def _as_framework(log: Log, facts: Facts) -> Log:
-    """Return the log read as the framework's that the user named, if its format told none."""
-    framework = facts.get("framework")
-    if log.framework is not None or framework is None:
-        return log
-    name = str(framework.value).lower()
-    if name in OPTIMIZER_STEPS:
-        return replace(log, step_counts="optimizer", synchronous=True)
-    return replace(log, synchronous=True) if name == "verl" else log
 
 
 def _not_numbers(log: Log) -> list[Note]:
@@ -152,7 +137,7 @@ def _need_batch_size(work: Work) -> None:
         msg = f"batch size (responses per rollout) is not logged; {_remedy(log)}"
         raise MissingFacts(msg, where=work.where, facts=("batch_size",))
     facts["batch_size"] = seen
-    derive(facts, work.where)
+    derive(facts, work.where, log.known)
 
 
 def _remedy(log: Log) -> str:
@@ -174,7 +159,9 @@ def _tables(work: Work) -> Counted:
     seen = look(work, ticks)
     trains = seen.logged & ~_blank_rows(work, ticks)
     validated = work.validations[0].values if work.validations else None
-    counts = count_generated(work.logged, log, ticks, facts, trains, validated)
+    counts = count_generated(
+        work.logged, log, ticks, facts, trains, validated, first_step=work.course.first_step
+    )
     if len(counts.generated) and counts.generated[-1] > MAX_RESPONSES:
         msg = f"{counts.generated[-1]:.3g} responses cannot be; look at the step and batch size"
         raise SourceError(msg, where=work.where)

@@ -13,6 +13,7 @@ import numpy as np
 
 from twoclock.clipping import bounds_are_wide, clip_active
 from twoclock.errors import MissingFacts, SourceError
+from twoclock.frameworks.base import Framework
 from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.schema import RUNS
@@ -30,11 +31,20 @@ TRL_FACTS = (
 NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
 """Columns where null means that there is no such limit."""
 
-HELPERS = (*TRL_FACTS, "steps_between_rewards", "gen_batch_responses")
+SCHEDULE = ("warmup_steps", "warmup_ratio", "total_steps")
+"""The warm-up as a configuration says it: in steps of the schedule, or as a share of all steps."""
+
+HELPERS = (
+    *TRL_FACTS, "steps_between_rewards", "gen_batch_responses", "minibatch_prompts",
+    "minibatch_responses", *SCHEDULE,
+)  # fmt: skip
 """Facts that only help to count; they do not stand in the `runs` table."""
 
-_INTS = (*(c.name for c in RUNS.columns if c.kind == "int"), *HELPERS)
-_FLOATS = tuple(c.name for c in RUNS.columns if c.kind == "float")
+INTS = (
+    *(c.name for c in RUNS.columns if c.kind == "int"),
+    *(name for name in HELPERS if name not in SCHEDULE),
+)
+FLOATS = (*(c.name for c in RUNS.columns if c.kind == "float"), *SCHEDULE)
 
 
 Aliases = Mapping[str, tuple[str, ...]]
@@ -96,13 +106,13 @@ def _typed(name: str, fact: Fact, where: str) -> Fact | None:
         return Fact(math.inf, fact.source)
     if value is None:
         return None
-    if name not in _INTS and name not in _FLOATS:
+    if name not in INTS and name not in FLOATS:
         return Fact(str(value) if name in RUNS.names else value, fact.source)
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    whole = name in _INTS
+    whole = name in INTS
     if isinstance(value, bool) or math.isnan(number) or (whole and not _is_whole(number)):
         kind = "a whole number" if whole else "a number"
         msg = f"{name} is {value!r}, must be {kind}"
@@ -114,8 +124,17 @@ def _is_whole(number: float) -> bool:
     return math.isfinite(number) and abs(number - round(number)) < 1e-9 and abs(number) < 2**62
 
 
-def derive(facts: Facts, where: str) -> list[Note]:
-    """Add what follows from the facts: B, prompts, K; return remarks on contradictions.
+def derive(facts: Facts, where: str, known: Framework | None = None) -> list[Note]:
+    """Add what follows from the facts: B, prompts, K, warm-up; return remarks on contradictions.
+
+    Parameters
+    ----------
+    facts : dict of str to Fact
+        Changed in place.
+    where : str
+        File, for messages.
+    known : Framework, optional
+        Says what the steps of the learning-rate schedule are.
 
     Examples
     --------
@@ -129,12 +148,48 @@ def derive(facts: Facts, where: str) -> list[Note]:
     if "steps_between_rewards" in facts:
         facts.setdefault("optimizer_steps_per_rollout", facts["steps_between_rewards"])
     _derive_batch(facts, where, notes)
+    _derive_minibatches(facts)
     _product(facts, "optimizer_steps_per_rollout", "minibatches", "epochs")
     for name in ("batch_size", "group_size", "prompts_per_rollout", "optimizer_steps_per_rollout"):
         if name in facts and facts[name].value < 1:
             msg = f"{name} is {facts[name].value}, must be 1 or more"
             raise SourceError(msg, where=where)
+    _derive_warmup(facts, known)
     return notes
+
+
+def _derive_minibatches(facts: Facts) -> None:
+    """Count the optimizer steps of one pass over a rollout from the size of each."""
+    for whole, part in (
+        ("prompts_per_rollout", "minibatch_prompts"),
+        ("batch_size", "minibatch_responses"),
+    ):
+        if whole in facts and part in facts and facts[part].value >= 1:
+            steps = max(1, -(-facts[whole].value // facts[part].value))
+            source = joint_source([facts[whole], facts[part]])
+            facts.setdefault("minibatches", Fact(steps, source))
+
+
+def _derive_warmup(facts: Facts, known: Framework | None) -> None:
+    """Turn the warm-up into responses; a number of steps goes before a share of all steps."""
+    size = facts.get("batch_size")
+    if size is None or "warmup_responses" in facts:
+        return
+    in_optimizer_steps = known is not None and known.schedule_counts == "optimizer"
+    per_rollout = facts.get("optimizer_steps_per_rollout") if in_optimizer_steps else Fact(1, "log")
+    steps, share, total = (facts.get(name) for name in SCHEDULE)
+    if steps is not None and 0 < steps.value < 1:  # a share under the other name
+        steps, share = None, steps
+    if share is not None and share.value > 0 and (steps is None or steps.value <= 0):
+        if total is None:
+            return
+        planned = share.value * total.value
+        steps = Fact(math.ceil(planned) if in_optimizer_steps else int(planned), share.source)
+    steps = share if steps is None else steps
+    if steps is None or (per_rollout is None and steps.value > 0):
+        return
+    per = 1 if per_rollout is None else per_rollout.value
+    facts["warmup_responses"] = Fact(max(0.0, steps.value) * size.value / per, steps.source)
 
 
 def _derive_trl(facts: Facts, where: str) -> None:

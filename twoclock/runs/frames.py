@@ -220,7 +220,7 @@ def evals_frame(work: Work, ticks: Ticks, counts: Counts, series: Validation) ->
     frame = pd.DataFrame(
         {
             "responses": np.round(counts.before_eval[rows]),
-            "rollout": ticks.tick[rows],
+            "rollout": np.maximum(counts.rollouts_before_eval[rows], 0.0),
             "accuracy": accuracy,
             "metric": series.metric,
             "scale": scale,

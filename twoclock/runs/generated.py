@@ -46,6 +46,8 @@ class Counts:
         Responses trained on, where that differs.
     before_eval : array of float, shape (g,)
         Responses generated before the validation of the group.
+    rollouts_before_eval : array of float, shape (g,)
+        Rollouts finished before it.
     notes : tuple of Note
         Remarks.
     """
@@ -54,6 +56,7 @@ class Counts:
     generated: Floats
     trained: Floats | None
     before_eval: Floats
+    rollouts_before_eval: Floats
     notes: tuple[Note, ...] = ()
 
 
@@ -99,14 +102,16 @@ def logged_counts(log: Log, options: ReadOptions) -> Logged:
         if len(total.value) > 2 and total.value[0] > 0 and not np.diff(total.value).any():
             return Logged(each=total)
         return Logged(total=total)
-    for key in matching(RESPONSES_EACH, rows):
+    each = log.known.responses_each if log.known is not None else ()
+    for key in matching((*each, *RESPONSES_EACH), rows):
         return Logged(each=rows[key].finite())
     return Logged()
 
 
 def count_generated(
-    logged: Logged, log: Log, ticks: Ticks, facts: Facts, trains: Bools, validated: Values | None
-) -> Counts:
+    logged: Logged, log: Log, ticks: Ticks, facts: Facts, trains: Bools, validated: Values | None,
+    *, first_step: int | None = None,
+) -> Counts:  # fmt: skip
     """Count the responses at each group of rows.
 
     Parameters
@@ -123,9 +128,12 @@ def count_generated(
         Groups with a training row.
     validated : Values, optional
         Rows with a validation.
+    first_step : int, optional
+        Step of the first training row of a run, where the framework tells it; a training row at 0
+        shows that it is 0, whatever is told.
     """
     size = float(facts["batch_size"].value)
-    zero_based = bool(trains.any()) and ticks.tick[np.argmax(trains)] == 0
+    zero_based = first_step == 0 or (bool(trains.any()) and ticks.tick[np.argmax(trains)] == 0)
     rollout = ticks.tick + 1 if zero_based else ticks.tick
     notes: list[Note] = []
     each = _each_rollout(logged, log, ticks, facts, notes)
@@ -136,13 +144,14 @@ def count_generated(
     filtered = each is not None and logged.each is None
     trained = _trained(log, ticks, rollout, generated, size, notes, filtered=filtered)
     before = generated
-    if zero_based:
+    precedes = zero_based if log.known is None else log.known.validates == "before"
+    if precedes:
         before = generated - (size if each is None else np.nan_to_num(each, nan=size))
     if total is not None and validated is not None:
         before = _logged_at(total, validated, ticks, before)
     if (before < 0).any():
         before = np.maximum(before, 0.0)
-    return Counts(rollout, generated, trained, before, tuple(notes))
+    return Counts(rollout, generated, trained, before, rollout - precedes, tuple(notes))
 
 
 def _logged_total(total: Values, ticks: Ticks, fallback: Floats) -> Floats:

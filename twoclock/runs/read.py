@@ -11,21 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from twoclock.errors import MissingFacts, NoUsableRuns, SourceError, TableError
-from twoclock.notes import Refusal
+from twoclock.notes import Note, Refusal
 from twoclock.progress import Progress
 from twoclock.reading import ReadOptions
+from twoclock.runs.configs import Configs
 from twoclock.runs.copies import (
-    NamedLog,
     Part,
     drop_copies,
     drop_earlier_states,
-    drop_twins,
     join_parts,
     tell_missing_seeds,
     tell_mixed_units,
 )
 from twoclock.runs.counting import count_run
 from twoclock.runs.finding import Found, find_files
+from twoclock.runs.identify import identify, with_settings
+from twoclock.runs.joining import Joiner
+from twoclock.runs.named import NamedLog
 from twoclock.runs.naming import name_runs
 from twoclock.runs.sidecar import Sidecars
 from twoclock.runs.tables import Runs, assemble, merge_refusals
@@ -117,9 +119,9 @@ def read_runs(
     if progress is not None:
         progress(len(found), len(found), "")
     notes = sidecars.unused_notes()
-    logs = drop_earlier_states(logs, notes)
+    logs = _runs_of(drop_earlier_states(logs, notes), notes)
     parts = _count_all(logs, refused)
-    parts = drop_twins(join_parts(drop_copies(parts, notes), notes), notes)
+    parts = join_parts(drop_copies(parts, notes), notes)
     tell_mixed_units(parts, notes)
     tell_missing_seeds(parts, notes)
     refused = merge_refusals(refused)
@@ -153,6 +155,19 @@ def _read(
     return [
         NamedLog(file, log, facts, merged, given.files) for log in reader.read(file.path, merged)
     ]
+
+
+def _runs_of(logs: list[NamedLog], notes: list[Note]) -> list[NamedLog]:
+    """Return one log for each run: its framework recognised, its settings read, its parts joined.
+
+    Logs to which the user gave one name are joined by that name, after counting.
+    """
+    joiner = Joiner(notes)
+    logs = [item.with_log(identify(item.log, item.framework)) for item in logs]
+    logs = joiner.halves(logs)
+    configs = Configs(item.log for item in logs)
+    given = [item.with_log(configs.give(item.log)) for item in logs]
+    return joiner.parts([i.with_log(with_settings(i.log, i.framework)) for i in given])
 
 
 def _refusal(path: Path, err: SourceError) -> Refusal:
@@ -208,4 +223,5 @@ def _nothing(given: Sequence[str | Path], refused: list[Refusal]) -> NoUsableRun
         msg = (
             f"no usable run in {where}: {len(refused)} refused, first {first.path}: {first.reason}"
         )
-    return NoUsableRuns(msg, refused=tuple((r.path, r.reason) for r in refused))
+    pairs = tuple((r.path, r.reason) for r in refused)
+    return NoUsableRuns(msg, refused=pairs, details=tuple(refused))

@@ -39,12 +39,15 @@ class Course:
         What was dropped.
     by_responses : bool
         The rows have no steps: `step` holds responses.
+    first_step : int, optional
+        Step of the first training row of a run, where the framework tells it.
     """
 
     at: Ints
     step: Floats
     notes: tuple[Note, ...] = ()
     by_responses: bool = False
+    first_step: int | None = None
 
 
 def resolve(

@@ -43,9 +43,11 @@ def find_course(
     """
     where = str(log.path)
     notes: list[Note] = []
-    step = _steps(log, validations, options, notes)
-    by_responses = step is None
-    if step is None:
+    chosen = _step_key(log, validations, options, notes)
+    by_responses = chosen is None
+    if chosen is not None:
+        step = log.rows.values[chosen].finite()
+    else:
         keys = (*options.map.get("responses", ()), *log.columns.get("responses", ()))
         found = matching((*keys, *RESPONSES_TOTAL), log.rows.values)
         if not found:
@@ -67,7 +69,15 @@ def find_course(
         leads[rows_of(values, log.rows.count)] = True
     _tell_unplaced(log, step, leads, validations, notes)
     course = resolve(step, leads, resumed_at=log.resumed_at, on_reset=options.on_reset, where=where)
-    return Course(course.at, course.step, (*notes, *course.notes), by_responses)
+    return Course(
+        course.at, course.step, (*notes, *course.notes), by_responses, _first_step(log, chosen)
+    )
+
+
+def _first_step(log: Log, key: str | None) -> int | None:
+    if log.first_step is not None or log.known is None or key is None:
+        return log.first_step
+    return log.known.steps.get(key)
 
 
 def _tell_unplaced(
@@ -86,10 +96,10 @@ def _tell_unplaced(
         notes.append(Note("rows_without_step", message, where=str(log.path), count=lost))
 
 
-def _steps(
+def _step_key(
     log: Log, validations: list[Validation], options: ReadOptions, notes: list[Note]
-) -> Values | None:
-    """Return the step of each row: the first key that reaches the validations, if any does."""
+) -> str | None:
+    """Return the key that counts steps: the first that reaches the validations, if any does."""
     own = (*options.map.get("step", ()), *log.columns.get("step", ()))
     keys = matching((*own, *STEP_KEYS), log.rows.values)
     if not keys:
@@ -98,7 +108,7 @@ def _steps(
     chosen = next((key for key in keys if _reaches(log, key, wanted)), keys[0])
     if not own:
         _tell_other_steps(log, chosen, keys, notes)
-    return log.rows.values[chosen].finite()
+    return chosen
 
 
 def _reaches(log: Log, key: str, wanted: Ints) -> bool:

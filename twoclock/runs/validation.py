@@ -6,12 +6,13 @@ refused and the keys are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from twoclock.errors import MissingFacts
+from twoclock.frameworks.base import Framework, Tiers
 from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.sources.base import Log
@@ -69,6 +70,9 @@ def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Valida
     if aliases:
         found = _aliased(log, aliases, present, where)
         return [found] if found is not None else _none(where, notes)
+    if log.known is not None:
+        never = set(matching(log.known.never_validation, present))
+        present = [key for key in present if key not in never]
     if log.metrics:
         return [
             Validation(
@@ -77,7 +81,7 @@ def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Valida
             for key in log.metrics
             if key in log.rows.values
         ]
-    for tiers, is_score in ((ACCURACY, False), (SCORES, True)):
+    for tiers, is_score in _tiers(log.known):
         for tier in tiers:
             keys = matching(tier, present)
             if len(keys) > 1:
@@ -87,6 +91,12 @@ def choose(log: Log, aliases: tuple[str, ...], notes: list[Note]) -> list[Valida
                 _tell_other(log, keys[0], values, present, notes)
                 return [Validation(keys[0], values, is_score)]
     return _unclear(log, present, where, notes)
+
+
+def _tiers(known: Framework | None) -> list[tuple[Tiers, bool]]:
+    """Return the tiers of keys and whether they are scores; the framework's own go first."""
+    own = Framework("") if known is None else known
+    return [(own.accuracy, False), (ACCURACY, False), (own.scores, True), (SCORES, True)]
 
 
 def _aliased(
@@ -108,7 +118,7 @@ def _aliased(
                 "name a nested value as KEY.NAME"
             )
         else:
-            like = candidates(k.removeprefix(SERIES) for k in present) or [*log.metrics]
+            like = candidates([k.removeprefix(SERIES) for k in present]) or [*log.metrics]
             if not like:
                 return None
             named = " or ".join(repr(alias) for alias in aliases)
@@ -127,9 +137,10 @@ def _aliased(
     return Validation(",".join(found).replace(SERIES, ""), joined)
 
 
-def candidates(keys: Iterable[str]) -> list[str]:
-    """Return the keys that look like a validation score."""
-    return sorted(key for key in keys if looks_like_validation(key))
+def candidates(keys: Collection[str], known: Framework | None = None) -> list[str]:
+    """Return the keys that look like a validation score, those of a framework's training not."""
+    never = set(matching(known.never_validation, keys)) if known is not None else set()
+    return sorted(key for key in keys if looks_like_validation(key) and key not in never)
 
 
 def _ambiguous(keys: list[str], where: str) -> MissingFacts:

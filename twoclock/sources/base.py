@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from twoclock.frameworks.base import Fact, Framework, Source
 from twoclock.frameworks.config import Flat
-from twoclock.notes import Note
+from twoclock.notes import Note, printable
 from twoclock.reading import ReadOptions
 from twoclock.sources.rows import Rows
 
@@ -44,7 +44,7 @@ class ReadFile:
     def to_dict(self) -> dict[str, Any]:
         """Return the file as plain data."""
         return {
-            "path": self.path,
+            "path": printable(self.path),
             "sha256": self.sha256,
             "reader": self.reader,
             "run_ids": list(self.run_ids),
@@ -105,6 +105,8 @@ class Log:
         Scale of such a series ("accuracy" or "score") where the format states it.
     step_counts : {"rollout", "optimizer"}
         What one step is.
+    first_step : int, optional
+        Step of the first training row of the run, where it is known (0 or 1).
     synchronous : bool, optional
         Does the trainer sample and train in turn? None: unknown.
     resumed_at : tuple of int
@@ -129,6 +131,7 @@ class Log:
     metrics: tuple[str, ...] = ()
     scales: Mapping[str, str] = field(default_factory=dict)
     step_counts: Literal["rollout", "optimizer"] = "rollout"
+    first_step: int | None = None
     synchronous: bool | None = None
     resumed_at: tuple[int, ...] = ()
     files: tuple[Path, ...] = ()

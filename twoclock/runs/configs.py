@@ -1,0 +1,141 @@
+"""Configurations that lie beside logs: found, and given to the one log that they can mean.
+
+A configuration speaks for a log when the log is the only one of its format in the folder that the
+configuration lies in (or below it), or when it names the log. Where several logs share the folder,
+it would be a guess, so it is left out and the refusal says so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from twoclock.frameworks import FRAMEWORKS
+from twoclock.frameworks.config import load_config
+from twoclock.frameworks.overrides import load_overrides
+from twoclock.runs.identify import HOME_MADE, OWN_FORMATS
+from twoclock.sources.base import Log
+
+LEVELS = 4
+"""Folders above a log in which a configuration is looked for, its own included."""
+
+NAMES = (
+    "config.yaml", "config.yml", "config.json", "config.toml", "args.json", "args.yaml",
+    "hparams.yaml", "hparams.json", "params.json", "training_args.json", "training_config.json",
+    "training_config.yaml", "run_config.yaml", "run_config.json", "grpo_config.yaml",
+    "grpo_config.json", "torchtune_config.yaml", "recipe.yaml", "rl.toml", "rl.json",
+)  # fmt: skip
+"""Files that may hold the configuration of a run, best first."""
+
+HYDRA = (".hydra", "hydra")
+PARTED = "configs"
+"""Folder with one file for each component of a job (prime-rl)."""
+
+_WHOLE = ("rl", "config")
+_EXPERIMENT = ("trainer.experiment_name", "experiment_name", "exp_name", "run_name")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A configuration and the files that it came from."""
+
+    config: Mapping[str, Any]
+    files: tuple[Path, ...]
+
+
+class Configs:
+    """The configurations beside the given logs, each file read once."""
+
+    def __init__(self, logs: Iterable[Log]) -> None:
+        self._read: dict[Path, list[Found]] = {}
+        places: dict[str, list[str]] = {}
+        for log in logs:
+            if log.reader not in OWN_FORMATS:
+                places.setdefault(log.reader, []).append(str(log.path.absolute()))
+        self._places = {reader: sorted(paths) for reader, paths in places.items()}
+
+    def give(self, log: Log) -> Log:
+        """Return the log with its configuration, if it has none of its own and one is found."""
+        if log.reader in OWN_FORMATS or _tells(log.config):
+            return log
+        found = self._for(log)
+        if found is None:
+            return log
+        files = tuple(dict.fromkeys((*(log.files or (log.path,)), *found.files)))
+        return replace(log, config={**found.config, **log.config}, files=files)
+
+    def _for(self, log: Log) -> Found | None:
+        path = log.path.absolute()
+        stem = log.path.name.split(".")[0]
+        above = [*path.parents][:LEVELS]
+        below = [path] if path.is_dir() else [path.parent / stem]
+        for folder in (*below, *above):
+            for found in self._in(folder):
+                named = next((found.config[n] for n in _EXPERIMENT if n in found.config), None)
+                if named is not None and named in (stem, log.name) and folder in above[:3]:
+                    return found
+                if self._alone(log.reader, folder) and self._fits(named, log, folder):
+                    return found
+        return None
+
+    def _alone(self, reader: str, folder: Path) -> bool:
+        """Tell whether one log of the format lies in the folder or below it, not more."""
+        paths = self._places.get(reader, [])
+        first = bisect_left(paths, f"{folder}/")
+        return bisect_left(paths, f"{folder}/\U0010ffff") - first <= 1
+
+    @staticmethod
+    def _fits(named: Any, log: Log, folder: Path) -> bool:
+        """Tell whether a configuration above the log's own folder may mean it.
+
+        Within the log's own folder any may; further up one that names another experiment may not.
+        """
+        own = (log.path.absolute(), log.path.absolute().parent)
+        return folder in own or named is None or str(named) in log.path.as_posix()
+
+    def _in(self, folder: Path) -> list[Found]:
+        if folder not in self._read:
+            self._read[folder] = [f for f in _candidates(folder) if _tells(f.config)]
+        return self._read[folder]
+
+
+def _tells(config: Mapping[str, Any]) -> bool:
+    """Tell whether a configuration is one of a training run: some framework's, or a plain one."""
+    if not config:
+        return False
+    return any(f.configured(config) for f in FRAMEWORKS) or bool(HOME_MADE.facts_of(config))
+
+
+def _candidates(folder: Path) -> list[Found]:
+    found: list[Found] = []
+    for name in HYDRA:
+        place = folder / name
+        config, overrides = load_config(place / "config.yaml"), load_overrides(place)
+        used = (place / "config.yaml", place / "overrides.yaml")
+        found.append(Found({**config, **overrides}, tuple(p for p in used if p.is_file())))
+    for name in NAMES:
+        file = folder / name
+        if file.is_file():
+            beside = load_overrides(folder) if name == "config.yaml" else {}
+            also = (folder / "overrides.yaml",) if beside else ()
+            found.append(Found({**load_config(file), **beside}, (file, *also)))
+    parts = folder / PARTED
+    if parts.is_dir():
+        found.append(_parted(parts))
+    return [item for item in found if item.config]
+
+
+def _parted(folder: Path) -> Found:
+    """Return the configurations of the components of one job, each below its component's name."""
+    config: dict[str, Any] = {}
+    files: list[Path] = []
+    for file in sorted(folder.iterdir())[:50]:
+        if file.suffix.lower() in (".json", ".toml", ".yaml", ".yml"):
+            flat = load_config(file)
+            prefix = "" if file.stem in _WHOLE else f"{file.stem}."
+            config |= {f"{prefix}{name}": value for name, value in flat.items()}
+            files += [file] if flat else []
+    return Found(config, tuple(files))

@@ -1,0 +1,113 @@
+"""What tells that two logs are one run: agreeing values, and settings that do not contradict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from twoclock.runs.named import NamedLog
+from twoclock.runs.stacking import Placed
+from twoclock.sources.rows import Floats
+
+TWIN_ROWS = 3
+"""Fewer common steps, or fewer different values at them, do not tell that two logs are one run."""
+
+ROUNDING = 0.00051
+"""Difference that rounding to three decimals makes."""
+
+_FLOAT32 = 1e-5
+_SHARE = 0.95
+"""Share of the common steps that must agree: sinks may differ where a run was resumed."""
+
+_TELLING = ("reward", "response_tokens", "grad_norm", "entropy", "loss")
+"""Training columns that hardly two runs share, best first."""
+
+_IDENTITY = (
+    "seed", "lr", "batch_size", "prompts_per_rollout", "group_size", "model", "task", "clip_low",
+    "clip_high", "kl_coef", "generation_batch_size", "framework",
+)  # fmt: skip
+_SAMPLED_STEPS = 12
+
+
+def conflict(one: NamedLog, two: NamedLog) -> bool:
+    """Tell whether the settings of two logs contradict each other, so that they are two runs."""
+    mine, theirs = settings_of(one), settings_of(two)
+    return any(
+        name in mine and name in theirs and not _same(mine[name], theirs[name])
+        for name in _IDENTITY
+    )
+
+
+def settings_of(item: NamedLog) -> dict[str, object]:
+    """Return what is known of a run: from its log and from the user."""
+    told = {name: fact.value for name, fact in item.log.facts.items()}
+    return {**told, **item.facts}
+
+
+def _same(one: object, two: object) -> bool:
+    if isinstance(one, int | float) and isinstance(two, int | float):
+        return one == two or abs(one - two) <= 0.01 * max(abs(one), abs(two))
+    return str(one) == str(two)
+
+
+def _shared(one: Placed, two: Placed) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the values of each telling series at the steps that both logs have."""
+    for name in _TELLING:
+        if name in one.columns and name in two.columns:
+            yield _common(one.series(name), two.series(name))
+    for key in sorted(one.validated & two.validated):
+        yield _common(one.scores(key), two.scores(key))
+
+
+def _common(one: tuple[Floats, Floats], two: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    _, mine, theirs = np.intersect1d(one[0], two[0], assume_unique=True, return_indices=True)
+    return one[1][mine], two[1][theirs]
+
+
+def agree(one: Placed, two: Placed) -> bool:
+    """Tell whether two sinks hold one run: its rewards or accuracies, to three decimals."""
+    told = False
+    fewer = min(len(np.unique(one.step)), len(np.unique(two.step)))
+    for mine, theirs in _shared(one, two):
+        close = np.abs(mine - theirs) <= ROUNDING + _FLOAT32 * np.abs(mine)
+        if len(mine) and close.mean() < _SHARE:
+            return False
+        varied = len(np.unique(mine)) >= TWIN_ROWS and len(np.unique(theirs)) >= TWIN_ROWS
+        told |= varied and len(mine) >= max(TWIN_ROWS, min(fewer // 2, 50))
+    return told
+
+
+def same_beginning(one: Placed, two: Placed) -> bool:
+    """Tell whether one log of a format repeats another: equal at every common step, in every key.
+
+    Such are the states of later checkpoints, which hold the whole history so far, and copies of a
+    log that was still growing.
+    """
+    shorter, longer = sorted((one, two), key=lambda part: len(part.at))
+    told = False
+    for key in shorter.log.rows.values:
+        if key not in longer.log.rows.values:
+            return False
+        steps, _ = shorter.scores(key)
+        mine, theirs = _common(shorter.scores(key), longer.scores(key))
+        if len(mine) < len(steps) or not np.array_equal(mine, theirs):
+            return False
+        told |= key in shorter.validated or len(np.unique(mine)) >= TWIN_ROWS
+    return told and len(np.unique(shorter.step)) >= TWIN_ROWS
+
+
+def tokens(part: Placed) -> Iterator[tuple[str, float, int]]:
+    """Yield marks that two logs of one run are likely to share: rounded values at round steps."""
+    for name in _TELLING:
+        yield from _marks(name, *part.series(name))
+    for key in sorted(part.validated):
+        yield from _marks("", *part.scores(key))
+
+
+def _marks(name: str, steps: Floats, values: Floats) -> Iterator[tuple[str, float, int]]:
+    whole = np.minimum(steps, 2.0**53).astype(np.int64)
+    roundness = np.where(whole > 0, whole & -whole, 0)
+    for at in np.argsort(-roundness, kind="stable")[:_SAMPLED_STEPS]:
+        if abs(values[at]) < 1e15:
+            yield name, float(steps[at]), round(float(values[at]) * 100)

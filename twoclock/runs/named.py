@@ -1,0 +1,60 @@
+"""A log with its place and what the user said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from twoclock.reading import ReadOptions
+from twoclock.runs.finding import Found
+from twoclock.runs.naming import place
+from twoclock.sources.base import Log
+
+
+@dataclass(frozen=True)
+class NamedLog:
+    """A log with what the user said about it.
+
+    Parameters
+    ----------
+    file : Found
+        The file that it was read from.
+    log : Log
+        What the file says.
+    facts : mapping
+        Facts from options and `runs.yaml`.
+    options : ReadOptions
+        Options with the aliases and factors of `runs.yaml`.
+    settings : tuple of Path
+        The `runs.yaml` files behind them.
+    """
+
+    file: Found
+    log: Log
+    facts: Mapping[str, Any]
+    options: ReadOptions
+    settings: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of its run: the log's own, else from where it lies."""
+        return self.log.name or place(self.log.path, self.file.root)
+
+    @property
+    def framework(self) -> str | None:
+        """The framework that the user names."""
+        given = self.facts.get("framework")
+        return None if given is None else str(given)
+
+    def with_log(self, log: Log) -> NamedLog:
+        """Return the same for a changed log; aliases mean its keys under their new names, too."""
+        known = log.known
+        if known is None or not self.options.map:
+            return replace(self, log=log)
+        aliases = {
+            name: tuple(dict.fromkeys(k for key in keys for k in (key, known.plain(key))))
+            for name, keys in self.options.map.items()
+        }
+        return replace(self, log=log, options=replace(self.options, map=aliases))
