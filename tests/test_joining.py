@@ -112,7 +112,7 @@ def test_a_console_far_from_the_file_log_is_the_same_run(tmp_path):
 
 
 def test_a_sink_that_a_resume_truncated_is_completed_by_the_other(tmp_path):
-    """verl's file begins anew on a resume; the console still has the steps before."""
+    """The file logger of verl begins anew on a resume; the console still has the steps before."""
     files = {
         "exp.jsonl": file_log(range(11, 31)),
         "train.log": console(range(1, 31)),
@@ -155,7 +155,7 @@ def test_a_cumulative_copy_is_the_same_run(tmp_path):
 
 
 def test_a_run_split_over_numbered_folders_is_joined(tmp_path):
-    """A start that makes a folder of its own goes on where the last one stopped; overlap is told."""
+    """A start with a folder of its own goes on where the last one stopped; overlap is told."""
     files = {
         "exp_001/metrics.jsonl": plain(range(1, 13)),
         "exp_002/metrics.jsonl": plain(range(11, 21), 5),

@@ -1,28 +1,29 @@
 """What the arguments of TRL's GRPOTrainer say about a run: its facts, and how to count responses.
 
 Needs neither TRL nor torch: any object with the attributes of `trl.GRPOConfig` will do. The rules
-were read in the source of TRL 1.16 (`grpo_config.py`, `grpo_trainer.py`); a config without
-`steps_per_generation` (before 0.18) is refused.
+of sampling were read in the source of TRL 1.16 (`grpo_trainer.py`), what single arguments mean is
+said in `twoclock.frameworks.trl`; a config without `steps_per_generation` (before 0.18) is refused.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from twoclock.errors import LogFormatError
+from twoclock.frameworks.trl import (
+    advantage,
+    clips,
+    loss_mean,
+    masks_ratios,
+    optimizer,
+    schedule,
+    word,
+)
 from twoclock.runfacts import RunFacts
 
-_RATIO_CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
-"""Values of `loss_type` whose ratio is clipped to 1 - epsilon .. 1 + epsilon_high."""
-
 _NO_WARMUP = ("constant",)
-
-_MEANS = {"dapo": "token", "bnpo": "token", "grpo": "sequence", "dr_grpo": "constant"}
-"""How the loss types average tokens; others, which change more than that, keep their name."""
-
-_ADVANTAGES = {"group": "centred/std", "batch": "centred/batch std", "none": "centred"}
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def run_facts(args: Any, *, max_steps: int) -> RunFacts:
         See `sampling_cycle`.
     """
     cycle = sampling_cycle(args)
+    given = vars(args)
     facts: RunFacts = {
         "framework": "trl",
         "seed": args.seed,
@@ -149,81 +151,26 @@ def run_facts(args: Any, *, max_steps: int) -> RunFacts:
         "group_size": args.num_generations,
         "optimizer_steps_per_rollout": cycle.steps,
         "lr": args.learning_rate,
-        "lr_schedule": _schedule(args),
+        "lr_schedule": schedule(given),
         "warmup_responses": _warmup_responses(args, cycle, max_steps),
         "kl_coef": args.beta,
         "entropy_coef": getattr(args, "entropy_coef", 0.0),
-        "loss_mean": _loss_mean(args),
-        "advantage": _advantage(args),
+        "loss_mean": loss_mean(given),
+        "advantage": advantage(given),
         "temperature": args.temperature,
         "grad_clip": args.max_grad_norm or None,
-        "optimizer": _optimizer(args),
-        **_clips(args),
+        "optimizer": optimizer(given),
+        **cast(RunFacts, clips(given)),
     }
     if cycle.slices % cycle.accumulation == 0:
         facts["minibatches"] = cycle.slices // cycle.accumulation
         facts["epochs"] = args.num_iterations
-    if _masks_ratios(args):
+    if masks_ratios(given):
         facts["clip_active"] = "yes"
     return facts
 
 
-def _clips(args: Any) -> RunFacts:
-    """Return the clips of the loss; those of a soft or unknown loss are left out."""
-    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
-    if args.loss_type in _RATIO_CLIPPED:
-        return {"clip_low": args.epsilon, "clip_high": high, "clip_dual": args.delta}
-    if args.loss_type == "cispo":  # the ratio itself is cut at epsilon_high
-        return {"clip_low": None, "clip_high": None, "clip_dual": high}
-    return {}
-
-
-def _loss_mean(args: Any) -> str:
-    name = _MEANS.get(args.loss_type, args.loss_type)
-    level = getattr(args, "importance_sampling_level", "token")
-    return name if level == "token" else f"{name}, {level} ratio"
-
-
-def _advantage(args: Any) -> str:
-    scale = {True: "group", False: "none"}.get(args.scale_rewards, args.scale_rewards)
-    name = _ADVANTAGES.get(scale, str(scale))
-    order = getattr(args, "multi_objective_aggregation", "sum_then_normalize")
-    return name if order == "sum_then_normalize" else f"{name}, {order}"
-
-
-def _masks_ratios(args: Any) -> bool:
-    """Whether ratios are truncated or masked beside the clip, whatever its epsilon."""
-    sampler = getattr(args, "use_vllm", False) and args.vllm_importance_sampling_correction
-    return bool(sampler) or getattr(args, "off_policy_mask_threshold", None) is not None
-
-
-def _word(value: Any) -> str:
-    return str(getattr(value, "value", value))
-
-
-def _schedule(args: Any) -> str:
-    """Return the schedule after warm-up, with what it was given."""
-    name = _word(args.lr_scheduler_type)
-    given = getattr(args, "lr_scheduler_kwargs", None) or {}
-    settings = ",".join(f"{key}={given[key]}" for key in sorted(given))
-    name = "constant" if name == "constant_with_warmup" else name
-    return f"{name}({settings})" if settings else name
-
-
 def _warmup_responses(args: Any, cycle: Cycle, max_steps: int) -> float:
-    if _word(args.lr_scheduler_type) in _NO_WARMUP:
+    if word(args.lr_scheduler_type) in _NO_WARMUP:
         return 0.0
     return float(args.get_warmup_steps(max_steps) * cycle.batch_size / cycle.steps)
-
-
-def _optimizer(args: Any) -> str:
-    """Return the optimizer's name and settings, those that are 0 or absent left out."""
-    name = _word(args.optim)
-    parts = []
-    if "adam" in name or "lion" in name:
-        parts = [f"{args.adam_beta1:g}", f"{args.adam_beta2:g}", f"eps={args.adam_epsilon:g}"]
-    if args.weight_decay:
-        parts.append(f"weight_decay={args.weight_decay:g}")
-    if getattr(args, "optim_args", None):
-        parts.append(str(args.optim_args))
-    return f"{name}({','.join(parts)})" if parts else name
