@@ -24,8 +24,9 @@ from twoclock.runs.copies import (
     tell_mixed_units,
 )
 from twoclock.runs.counting import count_run
+from twoclock.runs.dumps import Dumps, begins_with_responses, is_dump
 from twoclock.runs.finding import Found, find_files
-from twoclock.runs.identify import identify, with_settings
+from twoclock.runs.identify import OWN_FORMATS, identify, with_settings
 from twoclock.runs.joining import Joiner
 from twoclock.runs.named import NamedLog
 from twoclock.runs.naming import name_runs
@@ -108,16 +109,18 @@ def read_runs(
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     found, refused = find_files([Path(p) for p in given])
     sidecars = Sidecars()
+    dumps = Dumps()
     logs: list[NamedLog] = []
     for done, file in enumerate(found):
         if progress is not None:
             progress(done, len(found), str(file.path))
         try:
-            logs += _read(file, options, sidecars, refused)
+            logs += _read(file, options, sidecars, dumps, refused)
         except SourceError as err:
             refused.append(_refusal(file.path, err))
     if progress is not None:
         progress(len(found), len(found), "")
+    refused += dumps.refusals()
     notes = sidecars.unused_notes()
     logs = _runs_of(drop_earlier_states(logs, notes), notes)
     parts = _count_all(logs, refused)
@@ -131,7 +134,7 @@ def read_runs(
 
 
 def _read(
-    file: Found, options: ReadOptions, sidecars: Sidecars, refused: list[Refusal]
+    file: Found, options: ReadOptions, sidecars: Sidecars, dumps: Dumps, refused: list[Refusal]
 ) -> list[NamedLog]:
     """Return the logs in a file, each with the options and facts that the user gave for it."""
     head = Head(file.path, read_head(file.path))
@@ -147,14 +150,19 @@ def _read(
     if reader.name in ("csv", "parquet") and is_events_table(file.path, options):
         msg = "is an events table, not a run log; give it to fit by itself"
         raise SourceError(msg, where=str(file.path))
+    if begins_with_responses(head, reader.name):
+        dumps.add(file.path)
+        return []
     given = sidecars.for_log(file.path, file.root)
     merged = replace(
         options, map={**given.map, **options.map}, scale={**given.scale, **options.scale}
     )
     facts = {**given.facts, **options.facts()}
-    return [
-        NamedLog(file, log, facts, merged, given.files) for log in reader.read(file.path, merged)
-    ]
+    logs = reader.read(file.path, merged)
+    if reader.name not in OWN_FORMATS and any(is_dump(log.rows.names) for log in logs):
+        dumps.add(file.path)
+        return []
+    return [NamedLog(file, log, facts, merged, given.files) for log in logs]
 
 
 def _runs_of(logs: list[NamedLog], notes: list[Note]) -> list[NamedLog]:
