@@ -214,10 +214,3 @@ def test_the_real_unsloth_state():
     assert (row["lr"], row["optimizer_steps_per_rollout"], row["ended"]) == (5e-6, 1, "completed")
     assert runs.steps["responses"].max() == 1500
     assert runs.steps["response_tokens"].notna().all()
-
-
-@shared
-def test_a_real_console_without_steps_is_refused_with_the_remedy():
-    """Console rows of TRL cannot be placed; the file that can be read is named."""
-    with pytest.raises(NoUsableRuns, match=r"give trainer_state\.json from checkpoint-N"):
-        read_runs(SHARED / "trl-console-no-steps.log", ReadOptions(batch_size=8))

@@ -8,23 +8,25 @@ Counting responses, choosing keys and resolving resumed steps happen after readi
 from __future__ import annotations
 
 from twoclock.sources.base import Head, Reader
+from twoclock.sources.console import CONSOLE
 from twoclock.sources.delimited import CSV
 from twoclock.sources.json_rows import JSON_ARRAY, JSON_LINES
 from twoclock.sources.native import NATIVE
 from twoclock.sources.parquet import PARQUET, TABLES_READER
-from twoclock.sources.trl import TRL, TRL_CONSOLE
-from twoclock.sources.verl import VERL_CONSOLE, VERL_FILE
+from twoclock.sources.tensorboard import TENSORBOARD
+from twoclock.sources.trl import TRL
+from twoclock.sources.verl import VERL_FILE
 
 READERS: tuple[Reader, ...] = (
     NATIVE,
     TABLES_READER,
     PARQUET,
+    TENSORBOARD,
     TRL,
     VERL_FILE,
     JSON_ARRAY,
     JSON_LINES,
-    VERL_CONSOLE,
-    TRL_CONSOLE,
+    CONSOLE,
     CSV,
 )
 """All readers; the first whose `sniff` says yes reads the file."""

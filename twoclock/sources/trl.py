@@ -21,9 +21,9 @@ from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.cells import number
 from twoclock.sources.json_rows import iter_array, mapped_keys, parse
 from twoclock.sources.rows import Rows, RowStore
-from twoclock.sources.text import iter_lines, read_document
+from twoclock.sources.text import read_document
 
-_COLUMNS = {
+COLUMNS = {
     "step": ("step",),
     "reward": ("reward",),
     "kl_ref": ("kl",),
@@ -71,7 +71,7 @@ def read_trainer_state(path: Path, options: ReadOptions) -> list[Log]:
             "trl",
             framework="trl",
             facts=dict(_facts(state, rows)),
-            columns=_COLUMNS,
+            columns=COLUMNS,
             step_counts="optimizer",
             synchronous=True,
             files=(path,),
@@ -92,7 +92,7 @@ def _facts(state: Mapping[str, Any], rows: Rows) -> Iterator[tuple[str, Fact]]:
     last, planned = _whole(state, "global_step"), _whole(state, "max_steps")
     if planned and last >= planned:
         yield "ended", Fact("completed", "log")
-    steps = _steps_between_rewards(rows) if _whole(state, "logging_steps") == 1 else None
+    steps = steps_between_rewards(rows) if _whole(state, "logging_steps") == 1 else None
     if steps is not None:
         yield "steps_between_rewards", Fact(steps, "derived")
 
@@ -102,7 +102,7 @@ def _whole(state: Mapping[str, Any], name: str) -> int:
     return int(value) if isinstance(value, float) and 0 < value < 2**53 else 0
 
 
-def _steps_between_rewards(rows: Rows) -> int | None:
+def steps_between_rewards(rows: Rows) -> int | None:
     """Return the optimizer steps from one reward to the next, if they are regular."""
     rewards, steps = rows.values.get("reward"), rows.values.get("step")
     if rewards is None or steps is None:
@@ -121,28 +121,3 @@ def _sniff(head: Head) -> bool:
 
 
 TRL = Reader("trl", _sniff, read_trainer_state)
-
-_CONSOLE = re.compile(r"\{'(?:loss|eval_loss|reward|num_tokens)': ?[^{}\n]*'epoch': ?[^{}\n]*\}")
-_SEARCHED = 8 << 20
-"""Bytes of a console log that are searched for its first row."""
-
-
-def _refuse_console(path: Path, options: ReadOptions) -> list[Log]:
-    del options  # nothing that could be given makes steps of these rows
-    msg = "TRL console rows carry no step; give trainer_state.json from checkpoint-N instead"
-    raise SourceError(msg, where=str(path))
-
-
-def _sniff_console(head: Head) -> bool:
-    """Look for a printed row, also behind a long start."""
-    left = _SEARCHED
-    for _, raw in iter_lines(head.path, []):
-        if b"'epoch'" in raw and _CONSOLE.search(raw.decode("utf-8", errors="replace")):
-            return True
-        left -= len(raw)
-        if left < 0:
-            break
-    return False
-
-
-TRL_CONSOLE = Reader("trl-console", _sniff_console, _refuse_console)

@@ -1,0 +1,84 @@
+"""Consoles of every framework: one reader, one look for the line that tells whose it is.
+
+A dialect is a module (or a few lines of one) and one entry in `DIALECTS`. The first line that is a
+row of some dialect decides; a console without one is known by what its framework prints first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twoclock.reading import ReadOptions
+from twoclock.sources.base import Head, Log, Reader
+from twoclock.sources.console.base import Dialect, read_console
+from twoclock.sources.console.dicts import OPENRLHF, ROLL, SKYRL, SLIME
+from twoclock.sources.console.lines import pieces
+from twoclock.sources.console.plain import LEAST, PLAIN, read_pairs
+from twoclock.sources.console.refused import OPEN_INSTRUCT
+from twoclock.sources.console.tables import AREAL, NEMO, TORCHTUNE
+from twoclock.sources.console.trl import TRL
+from twoclock.sources.console.verl import VERL
+from twoclock.sources.text import iter_lines, read_head
+
+DIALECTS: tuple[Dialect, ...] = (
+    VERL, OPENRLHF, ROLL, SLIME, SKYRL, AREAL, NEMO, TORCHTUNE, TRL, OPEN_INSTRUCT,
+)  # fmt: skip
+"""All dialects, those with the most telling rows first."""
+
+SEARCHED = 8 << 20
+"""Bytes of a console that are searched for its first row."""
+
+_NO_CONSOLE = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".yaml", ".yml")
+_MARKS = tuple(dict.fromkeys(m for d in (*DIALECTS, PLAIN) for m in d.marks))
+_MAX_PIECE = 1 << 20
+
+
+def find_dialect(head: Head) -> Dialect | None:
+    """Return the dialect of a console, or None when it is none that is known."""
+    if b"\0" in head.data[:4096]:
+        return None
+    named = not head.name.endswith(_NO_CONSOLE)
+    found = _by_row(head.path, SEARCHED if named else len(head.data))
+    if found is not None:
+        return found
+    return next((d for d in DIALECTS if any(sign in head.data for sign in d.signs)), None)
+
+
+def _by_row(path: Path, left: int) -> Dialect | None:
+    """Return the dialect of the first row, looking at so many bytes."""
+    before = ""
+    pairs: list[set[str]] = []
+    for number, raw in iter_lines(path, []):
+        left -= len(raw)
+        if any(mark in raw for mark in _MARKS):
+            for line in pieces(number, raw[:_MAX_PIECE]):
+                found = _dialect_of(line.text, before)
+                if found is not None:
+                    return found
+                before = line.text
+                row = read_pairs(line.text)
+                if row is not None and len(pairs) < LEAST:
+                    pairs.append(set(row))
+        if left < 0:
+            break
+    common = set.intersection(*pairs) if len(pairs) >= LEAST else set()
+    return PLAIN if len(common) > 1 else None
+
+
+def _dialect_of(text: str, before: str) -> Dialect | None:
+    return next((d for d in DIALECTS if d.tells(text, before)), None)
+
+
+def read(path: Path, options: ReadOptions) -> list[Log]:
+    """Read a console in the dialect that it tells.
+
+    Raises
+    ------
+    SourceError
+        There is no row in it.
+    """
+    dialect = find_dialect(Head(path, read_head(path))) or PLAIN
+    return read_console(dialect, path, options)
+
+
+CONSOLE = Reader("console", lambda head: find_dialect(head) is not None, read)

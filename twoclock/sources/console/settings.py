@@ -1,0 +1,168 @@
+"""Configurations that consoles print: argument objects, command lines, tables, dictionaries."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from twoclock.sources.console.lines import Line, Watch, without_stamp
+
+MARKS = (b"Namespace(", b"Config(", b"Arguments(", b" --")
+"""A line that begins a configuration holds one of these, or begins with a flag."""
+
+MAX_NAMES = 5000
+_MAX_LINES = 20_000
+_OBJECT = re.compile(
+    r"(?:^|[\s=:])(?:Namespace|\w*GRPO\w*Config|\w*GRPO\w*Arguments|TrainingArguments)\("
+)
+_FLAG = re.compile(r"(?<!\S)--([A-Za-z][\w.-]*)(?:=(\S+)|\s+(?!--)([^\s\\]\S*))?")
+_COMMAND = re.compile(r"\.py\b|python|ray job submit|torchrun|(?:^|\s)-m \w")
+_OTHER = re.compile(r"vllm serve|sglang|api_server|pip install|ray start|disable with")
+_ROW = re.compile(r"\s*([A-Za-z_]\w*) \.{3,} ?(\S.*)?$")
+_PART = re.compile(
+    r"\s*([A-Za-z_]\w*)=((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({][^\[\](){}]*[\])}]"
+    r"|<[^<>]*>|[^,()'\"\[\]{}<>\s])*)\s*(,|\)|$)"
+)
+_WORDS = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+
+def plain(text: str) -> Any:
+    """Return the value that a word of a configuration means.
+
+    Examples
+    --------
+    >>> plain("128"), plain("1e-6"), plain("'grpo'"), plain("None")
+    (128, 1e-06, 'grpo', None)
+    """
+    text = text.strip()
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    if _NUMBER.fullmatch(text) and len(text) < 40:
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return text
+
+
+def flags_of(text: str) -> dict[str, Any]:
+    r"""Return the flags of a command line (or of one line of it).
+
+    Examples
+    --------
+    >>> flags_of("  --rollout-batch-size 128 --actor.adam.lr=1e-6 --colocate \\")
+    {'rollout_batch_size': 128, 'actor.adam.lr': 1e-06, 'colocate': True}
+    """
+    out: dict[str, Any] = {}
+    for name, joined, spaced in _FLAG.findall(text):
+        value = joined or spaced
+        out[name.replace("-", "_")] = plain(value) if value else True
+    return out
+
+
+class Settings:
+    """The configuration so far; the first value that is printed for a name counts.
+
+    Parameters
+    ----------
+    flat : dict
+        Dotted names to values.
+    """
+
+    def __init__(self) -> None:
+        self.flat: dict[str, Any] = {}
+        self._open: str | None = None
+        self._worker = ""
+        self._command = False
+
+    def see(self, line: Line, watch: Watch) -> None:
+        """Look at a line before the first row."""
+        text = line.text
+        if self._open is not None:
+            if line.worker == self._worker:
+                self._continue(text)
+            return
+        if "--" in text:
+            if not _OTHER.search(text) and (self._command or _COMMAND.search(text)):
+                self._put(flags_of(text))
+                self._command = text.rstrip().endswith("\\")
+                watch.everything = max(watch.everything, int(self._command))
+            return
+        self._command = self._command and text.rstrip().endswith("\\")
+        if "(" in text:
+            found = _OBJECT.search(text)
+            if found:
+                self._worker, self._open = line.worker, ""
+                self._continue(text[found.end() :])
+                if self._open is not None:
+                    watch.everything = max(watch.everything, 500)
+        elif " ..." in text:
+            row = _ROW.match(without_stamp(text))
+            if row and row[2]:
+                self._put({row[1]: plain(row[2])})
+
+    def _continue(self, text: str) -> None:
+        """Read ``name=value,`` pairs up to the closing bracket or to what is none."""
+        text = (self._open or "") + text
+        at = 0
+        self._open = ""
+        while at < len(text):
+            part = _PART.match(text, at)
+            if part is None:
+                self._open = None if text[at:].strip() else ""
+                return
+            if part[2]:
+                self._put({part[1]: plain(part[2])})
+            at = part.end()
+            if part[3] == ")":
+                self._open = None
+                return
+
+    def _put(self, found: dict[str, Any]) -> None:
+        for name, value in found.items():
+            if len(self.flat) < MAX_NAMES:
+                self.flat.setdefault(name, value)
+
+
+class Printed:
+    """A dictionary printed over many lines, between the lines of other workers.
+
+    Parameters
+    ----------
+    start : str
+        Pattern of its first line.
+    """
+
+    _LINE = re.compile(r"\s*(?:[{}\[\]'\"]|\d|None|True|False)")
+
+    def __init__(self, start: str) -> None:
+        self._start = re.compile(start)
+        self.lines: list[str] = []
+        self._printer: str | None = None
+        self._depth = 0
+
+    def see(self, line: Line, watch: Watch) -> bool:
+        """Look at a line; tell whether it belongs to the dictionary."""
+        text = line.text
+        if self._printer is None:
+            if self.lines or not self._start.match(text):
+                return False
+            self._printer = line.worker
+        elif line.worker != self._printer or not self._LINE.match(text):
+            watch.everything = max(watch.everything, 1)
+            return False
+        self.lines.append(text)
+        self._depth += text.count("{") - text.count("}")
+        if self._depth <= 0 or len(self.lines) > _MAX_LINES:
+            self.stop()
+        watch.everything = max(watch.everything, int(self._printer is not None))
+        return True
+
+    def stop(self) -> None:
+        """Take note that no more of it will come."""
+        self._printer = None
+
+    @property
+    def text(self) -> str:
+        """All its lines."""
+        return "\n".join(self.lines)

@@ -1,0 +1,196 @@
+"""Consoles whose rows are tables or lists below a step: AReaL, NeMo-RL, torchtune."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from twoclock.sources.cells import text_number
+from twoclock.sources.console.base import Console, Dialect, Parser
+from twoclock.sources.console.lines import Line
+from twoclock.sources.console.settings import Printed
+from twoclock.sources.verl_config import parse_printed
+
+
+class _Block(Parser):
+    """Values that are collected below a heading, until the next one."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.row: dict[str, Any] = {}
+        self.line: Line | None = None
+
+    def flush(self, **clock: int) -> None:
+        """Add the row that was collected, at its step."""
+        row, line = self.row, self.line
+        self.row, self.line = {}, None
+        if row and line is not None:
+            self.console.add({**clock, **row}, line, next(iter(clock.values())))
+
+    def put(self, key: str, value: str, line: Line) -> None:
+        """Collect a value."""
+        self.row[key] = value
+        self.line = self.line or line
+
+
+_AREAL = re.compile(r"Train step (\d+)/(\d+) done")
+_AREAL_STATS = re.compile(r"Stats \(\d+/\d+\):")
+_BARS = re.compile(r"[│┃|]")
+
+
+class _AReaL(_Block):
+    """A box of keys and values below ``Train step 3/100 done.``.
+
+    The trainer's own counter is 0-based, and so is the step here; its other sinks count on when one
+    step has several boxes.
+    """
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.step: int | None = None
+
+    def see(self, line: Line) -> bool:
+        text = line.text
+        head = _AREAL.search(text)
+        if head:
+            self.close()
+            self.step = int(head[1][:18]) - 1
+            self.console.planned = int(head[2][:18]) - 1
+            return True
+        if _AREAL_STATS.search(text):
+            self.close()
+            return True
+        if self.step is None or not _BARS.search(text):
+            if "Training completes!" in text:
+                self.close()
+                self.console.ending.complete()
+            return False
+        cells = [cell.strip() for cell in _BARS.split(text)]
+        cells = cells[1:-1] if line.ended or text.rstrip()[-1:] in "│┃|" else cells[1:-2]
+        for key, value in zip(cells[::2], cells[1::2], strict=False):
+            if key and isinstance(text_number(value), float):
+                self.put(key, value, line)
+        return True
+
+    def close(self) -> None:
+        if self.step is not None:
+            self.flush(global_step=self.step)
+
+
+AREAL = Dialect(
+    "areal",
+    (b"Train step ",),
+    lambda text, _: _AREAL.search(text) is not None,
+    _AReaL,
+    signs=(b"areal.launcher", b"areal/launcher", b"areal.utils", b"[StatsLogger"),
+    row="Train step N/M done",
+    more=("│".encode(), "┃".encode(), b"| ", b"Stats (", b"Training completes!"),
+    columns={"step": ("global_step",)},
+    synchronous=None,
+)
+
+_NEMO = re.compile(r"=+ (Step|Epoch) (\d+)/(\d+) =+")
+_NEMO_VALUE = re.compile(
+    r"\s*[•*-] (Loss|Avg Reward|Avg Total Reward|Avg Filtered Reward|Accuracy"
+    r"|Mean Generation Length|Generation KL Error): ([^\s%]+)\s*$"
+)
+_NEMO_KEYS = {
+    "Loss": "train/loss", "Avg Reward": "train/reward", "Avg Total Reward": "train/reward",
+    "Avg Filtered Reward": "train/filtered_reward", "Generation KL Error": "train/gen_kl_error",
+    "Mean Generation Length": "train/mean_gen_tokens_per_sample",
+    "Accuracy": "validation/accuracy",
+}  # fmt: skip
+_NEMO_CONFIG = r"\s*\{'(?:checkpointing|cluster|data|env|grpo|logger|loss_fn|policy)'"
+
+
+class _NeMo(_Block):
+    """Bullets below ``Step 3/100``, which counts from 1 within each epoch."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.step = 0
+        self.before = 0
+        self.inner = 0
+        self.epoch = 0
+        self.printed = Printed(_NEMO_CONFIG)
+
+    def see(self, line: Line) -> bool:
+        if self.printed.see(line, self.console.watch):
+            return True
+        head = _NEMO.search(line.text)
+        if head:
+            self.close()
+            self._count(head[1], int(head[2][:18]), int(head[3][:18]))
+            return True
+        value = _NEMO_VALUE.match(line.text)
+        if value is None:
+            return False
+        if line.ended or not value[2][-1:].isdigit() or len(value[2].partition(".")[2]) >= 4:
+            key = _NEMO_KEYS[value[1]]
+            if key == "validation/accuracy":  # it may stand before or after the training's
+                self.console.add({"step": self.step, key: value[2]}, line, self.step)
+            else:
+                self.put(key, value[2], line)
+        return True
+
+    def _count(self, what: str, number: int, of: int) -> None:
+        if what == "Epoch":
+            if number > self.epoch:
+                self.before += self.inner
+            self.epoch, self.inner = number, 0
+            return
+        if not self.inner and not self.before and self.epoch > 1:
+            self.before = (self.epoch - 1) * of  # a resumed run: earlier epochs were whole
+        self.inner = number
+        self.step = self.before + number
+
+    def close(self) -> None:
+        self.flush(step=self.step)
+        if self.printed.lines:
+            for name, value in parse_printed(self.printed.text).items():
+                self.console.settings.flat.setdefault(name, value)
+
+
+NEMO = Dialect(
+    "nemo-rl",
+    ("• Avg Reward:".encode(), "• Avg Total Reward:".encode()),
+    lambda text, _: (found := _NEMO_VALUE.match(text)) is not None and "Reward" in found[1],
+    _NeMo,
+    signs=(b"run_grpo_math.py", b"run_grpo.py", b"nemo_rl.", b"nemo_rl/"),
+    row="Avg Reward: value",
+    more=("• ".encode(), b"= Step ", b"= Epoch ", b"{'"),
+    columns={"step": ("step",)},
+    synchronous=None,
+)
+
+_TUNE = re.compile(r"(?:^|\s)Step (\d+) \| ((?:[^\s:|]+:(?:tensor\([^()]*\)|\S+)\s*)+)$")
+_TUNE_ITEM = re.compile(r"([^\s:|]+):(tensor\([^()]*\)|\S+)(\s*)")
+
+
+class _Torchtune(Parser):
+    """One line a step: ``Step 3 | rewards:0.41 successes:0.38``."""
+
+    def see(self, line: Line) -> bool:
+        found = _TUNE.search(line.text)
+        if found is None:
+            return False
+        items = _TUNE_ITEM.findall(found[2])
+        if not line.ended and not items[-1][2]:
+            items.pop()
+            self.console.table.cut = line.number
+        row = {key: value for key, value, _ in items}
+        step = int(found[1][:18])
+        self.console.add({"step": step, **row}, line, step)
+        return True
+
+
+TORCHTUNE = Dialect(
+    "torchtune",
+    (b"Step ",),
+    lambda text, _: _TUNE.search(text) is not None and "rewards:" in text,
+    _Torchtune,
+    signs=(b"grpo_full_finetune_distributed", b"async_grpo_full_finetune"),
+    row="Step N | key:value",
+    columns={"step": ("step",)},
+    step_counts="optimizer",
+)
