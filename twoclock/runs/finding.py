@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twoclock.notes import Refusal
+from twoclock.runs.units import MLFLOW_RUN, is_service_log, stands_for, unit
+from twoclock.sources.tensorboard import is_event_file
 
-LISTED = frozenset((".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".log", ".out"))
+LISTED = frozenset(
+    (
+        ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".log", ".out", ".wandb",
+        ".db", ".sqlite", ".sqlite3",
+    )
+)  # fmt: skip
 """Endings of files that are named when nothing can be read from them."""
 
 TRIED = LISTED | {".txt", ""}
 """Endings of files that are looked at in a folder."""
-
-TABLES = ("runs.parquet", "steps.parquet", "evals.parquet")
-"""A folder with these holds tables that twoclock wrote itself."""
 
 NOT_LOGS = frozenset(
     (
@@ -52,7 +56,9 @@ class Found:
     @property
     def listed(self) -> bool:
         """Is it worth a line when it is no log? Yes if given by name or by its ending."""
-        return self.path == self.root or ending(self.path) in LISTED
+        return (
+            self.path == self.root or ending(self.path) in LISTED or is_event_file(self.path.name)
+        )
 
 
 def ending(path: Path) -> str:
@@ -81,7 +87,7 @@ def find_files(paths: Sequence[Path]) -> tuple[list[Found], list[Refusal]]:
         if path.is_dir():
             walk.folder(path, path)
         elif path.is_file():
-            walk.file(path, path)
+            walk.file(*stands_for(path))
         else:
             reason = "is no regular file" if os.path.lexists(path) else "no such file or folder"
             walk.refused.append(Refusal(str(path), reason))
@@ -124,8 +130,9 @@ class _Walk:
                 folders.append(entry.name)
             elif entry.is_file(follow_symlinks=False):
                 files.append(entry.name)
-        for name in _unit(files):
-            if ending(Path(name)) in TRIED and name not in NOT_LOGS:
+        files, folders = unit(here, files, folders)
+        for name in files:
+            if is_tried(here / name):
                 self.file(here / name, root)
         return folders[::-1]
 
@@ -141,7 +148,7 @@ class _Walk:
             for path, root in links:
                 if path.is_dir():
                     self.folder(path, root)
-                elif path.is_file() and ending(path) in TRIED and path.name not in NOT_LOGS:
+                elif path.is_file() and is_tried(path) and path.name != MLFLOW_RUN:
                     self.file(path, root)
 
     def _is_new(self, path: Path) -> bool:
@@ -152,10 +159,9 @@ class _Walk:
         return True
 
 
-def _unit(files: list[str]) -> list[str]:
-    """Return the one file that stands for a run folder or table folder, else all files."""
-    if "run.json" in files:
-        return ["run.json"]
-    if all(name in files for name in TABLES):
-        return [TABLES[0]]
-    return files
+def is_tried(path: Path) -> bool:
+    """Tell by its name whether a file of a folder is looked at."""
+    if path.name in NOT_LOGS or is_service_log(path):
+        return False
+    known = path.name == MLFLOW_RUN or is_event_file(path.name)
+    return known or ending(path) in TRIED
