@@ -19,7 +19,7 @@ from twoclock.contrasts import differences, rises, windows
 from twoclock.errors import SettingsError
 from twoclock.fit.resample import SeedWeights
 from twoclock.lr_rule import with_base_lr
-from twoclock.notes import Note
+from twoclock.notes import Note, printable
 from twoclock.observe import Observed, check_kept, observe
 from twoclock.progress import Progress, silent
 from twoclock.published import published
@@ -273,7 +273,7 @@ def _result(
         published=published(),
         notes=(*notes, *rise_notes),
         refused=read.source.refused,
-        files=tuple((file.path, file.sha256) for file in read.source.files),
+        files=tuple((printable(file.path), file.sha256) for file in read.source.files),
         n_read=read.n_read,
         n_used=len({str(r) for fit in (*learning, *failure) for r in fit.used["run_id"]}),
     )

@@ -76,10 +76,19 @@ class NoUsableRuns(TwoclockError):
         One line.
     refused : tuple of (str, str), optional
         Path and reason of everything refused.
+    details : tuple, optional
+        The same as `twoclock.notes.Refusal`, with what each lacks.
     """
 
-    def __init__(self, message: str, *, refused: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        refused: tuple[tuple[str, str], ...] = (),
+        details: tuple[Any, ...] = (),
+    ) -> None:
         self.refused = refused
+        self.details = details
         super().__init__(message)
 
 

@@ -7,6 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def printable(text: str) -> str:
+    r"""Return `text` on one line: control characters and broken bytes of file names as escapes.
+
+    Examples
+    --------
+    >>> print(printable("a\nb\x1b[2J"), printable("学习 ü"), printable("\udcff"))
+    a\nb\x1b[2J 学习 ü \udcff
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 @dataclass(frozen=True)
 class Note:
     """One warning: a slug that never changes, and a sentence for people.
@@ -40,9 +53,9 @@ class Note:
         """Return the JSON object of the ``warnings`` list."""
         return {
             "code": self.code,
-            "message": self.message,
+            "message": printable(self.message),
             "runs": list(self.runs),
-            "where": self.where,
+            "where": printable(self.where),
             "count": self.count,
         }
 
@@ -78,4 +91,4 @@ class Refusal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of ``runs.refused``."""
-        return {"path": self.path, "reason": self.reason}
+        return {"path": printable(self.path), "reason": printable(self.reason)}

@@ -14,6 +14,7 @@ import typer
 
 from twoclock.cli import fit, look, simulate, sweep, training
 from twoclock.errors import NoUsableRuns, SettingsError, TwoclockError
+from twoclock.notes import printable
 
 app = typer.Typer(
     name="twoclock",
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except NoUsableRuns as err:
         _say(str(err))
         for path, reason in err.refused if len(err.refused) > 1 else ():  # one is the message
-            _say(f"  {path}: {reason}", prefix="")
+            _say(f"{path}: {reason}", prefix="  ")
         sys.exit(1)
     except SettingsError as err:
         _say(str(err))
@@ -92,4 +93,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _say(text: str, *, prefix: str = "twoclock: ") -> None:
-    print(prefix + " ".join(text.splitlines()), file=sys.stderr)
+    print(prefix + printable(" ".join(text.splitlines())), file=sys.stderr)

@@ -3,35 +3,94 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from twoclock.cli.options import Fitting, Json, Paths, Quiet, Reading, Rule, grouped, settings_of
 from twoclock.cli.progress import Bar
+from twoclock.errors import NoUsableRuns
+from twoclock.notes import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     import pandas as pd
-    from rich.console import RenderableType
+
+    from twoclock.notes import Note, Refusal
+    from twoclock.runs import Runs
 
 
 @grouped
 def runs(
-    *, paths: Paths = None, reading: Reading, json: Json = False, quiet: Quiet = False
+    *,
+    paths: Paths = None,
+    reading: Reading,
+    sources: Annotated[
+        bool,
+        typer.Option("--sources", help="Say run by run where each fact and file came from."),
+    ] = False,
+    init: Annotated[
+        bool,
+        typer.Option("--init", help="Write what is missing into PATH as a runs.yaml to fill in."),
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """List the runs that were read, what was refused and why, and what is missing.
 
     Example: twoclock runs outputs/ --batch-size 512
     """
-    from twoclock.overview import run_rows
-    from twoclock.report.listing import run_list
     from twoclock.runs import read_runs
+    from twoclock.runs.draft import write_draft
 
+    nothing: NoUsableRuns | None = None
+    found: Runs | None = None
     with Bar(quiet=quiet) as bar:
-        found = read_runs(paths or [], reading.options(), progress=bar)
-    _print(run_rows(found), run_list, json=json)
-    if not quiet:
-        _remarks(found.notes, found.refused)
+        try:
+            found = read_runs(paths or [], reading.options(), progress=bar)
+        except NoUsableRuns as err:
+            if json or not any(item.facts for item in err.details):
+                raise
+            nothing = err
+    refused = tuple(nothing.details) if found is None and nothing is not None else ()
+    refused = refused if found is None else found.refused
+    if init:
+        file, blanks = write_draft(paths or [], found, refused)
+        print(f"{file}: {blanks} blanks to fill in, then `twoclock runs` again", file=sys.stderr)
+        return
+    if found is not None:
+        _tell_notes(found.notes, quiet=quiet)
+    _show(found, refused, json=json, full=sources, quiet=quiet)
+    if nothing is not None:
+        raise NoUsableRuns(str(nothing))
+
+
+def _show(
+    found: Runs | None, refused: Sequence[Refusal], *, json: bool, full: bool, quiet: bool
+) -> None:
+    """Print the list, or its rows as JSON; refusals stand beside JSON on stderr."""
+    from twoclock.overview import run_rows
+
+    table = None if found is None else run_rows(found)
+    if json and table is not None:
+        _print_json(table)
+        if not quiet:
+            _tell_refused(refused)
+        return
+    from rich.console import Console
+
+    from twoclock.report.listing import run_list
+    from twoclock.report.telling import refused_list, source_list, want_list
+    from twoclock.runs.wants import list_wants
+
+    console = Console(highlight=False)
+    if found is not None and table is not None:
+        console.print(run_list(table))
+        if full:
+            console.print(source_list(table, found.files))
+    console.print(refused_list(refused, full=full), end="")
+    console.print(want_list(list_wants(found, refused), full=full), end="")
 
 
 @grouped
@@ -54,9 +113,15 @@ def events(
     job = Job(tuple(map(str, paths or ())), reading.options(), settings_of(reading, rule, fitting))
     with Bar(quiet=quiet) as bar:
         table, notes, refused = list_events(job, progress=bar)
-    _print(table, event_list, json=json)
+    if json:
+        _print_json(table)
+    else:
+        from rich.console import Console
+
+        Console().print(event_list(table))
+    _tell_notes(notes, quiet=quiet)
     if not quiet:
-        _remarks(notes, refused)
+        _tell_refused(refused)
 
 
 def schema() -> None:
@@ -71,32 +136,28 @@ def schema() -> None:
     sys.stdout.write(orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
-def _print(
-    table: pd.DataFrame, listed: Callable[[pd.DataFrame], RenderableType], *, json: bool
-) -> None:
-    if json:
-        import orjson
+def _print_json(table: pd.DataFrame) -> None:
+    import orjson
 
-        from twoclock.results import plain
+    from twoclock.results import plain
 
-        rows = [
-            {str(key): _json(plain(value)) for key, value in row.items()}
-            for row in table.to_dict("records")
-        ]
-        sys.stdout.write(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n")
-        return
-    from rich.console import Console
-
-    Console().print(listed(table))
+    rows = [
+        {str(key): _json(plain(value)) for key, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+    sys.stdout.write(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def _json(value: Any) -> Any:
     return None if value in ("inf", "-inf") else value
 
 
-def _remarks(notes: tuple[Any, ...], refused: tuple[Any, ...]) -> None:
-    for note in notes:
+def _tell_notes(notes: Sequence[Note], *, quiet: bool) -> None:
+    for note in () if quiet else notes:
         where = f"{note.where}: " if note.where else ""
-        print(f"warning: {where}{note.message} [{note.code}]", file=sys.stderr)
+        print(f"warning: {printable(where + note.message)} [{note.code}]", file=sys.stderr)
+
+
+def _tell_refused(refused: Sequence[Refusal]) -> None:
     for item in refused:
-        print(f"refused: {item.path}: {item.reason}", file=sys.stderr)
+        print(f"refused: {printable(f'{item.path}: {item.reason}')}", file=sys.stderr)

@@ -19,7 +19,8 @@ def heading(text: str) -> Text:
 
 def bullet(text: str | Text, style: str = "") -> Padding:
     """Return an indented paragraph."""
-    return Padding(Text(text, style=style) if isinstance(text, str) else text, (0, 0, 0, 2))
+    words = Text(text, style=style) if isinstance(text, str) else text
+    return Padding(words, (0, 0, 0, 2), expand=False)
 
 
 def more(n: int, where: str, most: int = MOST) -> Lines:

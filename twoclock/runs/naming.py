@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from twoclock.notes import printable
 from twoclock.runs.finding import Found
 from twoclock.sources.base import Log
 
@@ -28,11 +29,11 @@ def name_runs(logs: Sequence[tuple[Found, Log]]) -> list[str]:
     A name is the log's own, else its path below the given folder without what says nothing.
     """
     places = [place(log.path, file.root) for file, log in logs]
-    names = [log.name or at for (_, log), at in zip(logs, places, strict=True)]
+    names = [printable(log.name or at) for (_, log), at in zip(logs, places, strict=True)]
     for _ in range(2):
         counts = Counter(names)
         names = [
-            _longer(name, log, file, at) if counts[name] > 1 else name
+            printable(_longer(name, log, file, at)) if counts[name] > 1 else name
             for name, (file, log), at in zip(names, logs, places, strict=True)
         ]
     seen: Counter[str] = Counter()

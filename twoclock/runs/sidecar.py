@@ -1,7 +1,8 @@
 """`runs.yaml`: what the user knows about logs and the logs do not tell.
 
 A list of entries ``{path: GLOB, <runs columns>, map: {...}, scale: {...}}`` beside the logs or in a
-folder above them. Later entries, and files nearer to the log, go first.
+folder above them. Later entries, and files nearer to the log, go first. A blank is as if not
+there, but for limits, where it says that there is none (``clip_high: null``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import yaml
 from twoclock.errors import SettingsError
 from twoclock.notes import Note
 from twoclock.reading import MAPPABLE, SCALABLE, check_names
-from twoclock.runs.facts import TRL_FACTS
+from twoclock.runs.facts import NO_LIMIT, TRL_FACTS
 from twoclock.runs.ranges import broken_rule
 from twoclock.schema import RUNS
 
@@ -115,6 +116,8 @@ def inside(folder: Path, root: Path) -> bool:
 def matches(glob: str, path: Path, folder: Path) -> bool:
     """Tell whether a glob names a log, or a folder that it lies in, seen from `folder`.
 
+    The name of a file is enough, unless the glob begins with ``./``, which is `folder` itself.
+
     Examples
     --------
     >>> matches("b64-*", Path("/logs/b64-s0/metrics.csv"), Path("/logs"))
@@ -124,8 +127,9 @@ def matches(glob: str, path: Path, folder: Path) -> bool:
     """
     below = path.absolute().relative_to(folder)
     names = [str(below.as_posix()), *(p.as_posix() for p in below.parents if p.name)]
+    names += [] if glob.startswith("./") else [path.name]
     glob = glob.removeprefix("./").rstrip("/")
-    return any(fnmatchcase(name, glob) for name in (*names, path.name))
+    return any(fnmatchcase(name, glob) for name in names)
 
 
 def load(file: Path) -> list[Entry]:
@@ -161,12 +165,14 @@ def load(file: Path) -> list[Entry]:
 def _entry(item: Mapping[str, Any], where: str) -> Entry:
     check_names(where, item, ("path", "map", "scale", *FACTS))
     glob = item.get("path", "*")
-    aliases, scale = item.get("map") or {}, item.get("scale") or {}
+    item = {key: value for key, value in item.items() if value is not None or key in NO_LIMIT}
+    aliases, scale = item.get("map", {}), item.get("scale", {})
     if not isinstance(glob, str) or not isinstance(aliases, dict) or not isinstance(scale, dict):
         msg = f"{where}: path must be a text, map and scale must be mappings"
         raise SettingsError(msg)
     check_names(f"{where}: map", aliases, MAPPABLE)
     check_names(f"{where}: scale", scale, SCALABLE)
+    scale = {name: factor for name, factor in scale.items() if factor is not None}
     for name, factor in scale.items():
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
             msg = f"{where}: scale of {name} is {factor!r}, must be a number above 0"
@@ -180,6 +186,7 @@ def _entry(item: Mapping[str, Any], where: str) -> Entry:
     lists = {
         name: tuple(str(key) for key in (keys if isinstance(keys, list) else [keys]))
         for name, keys in aliases.items()
+        if keys is not None
     }
     return Entry(glob, Given(facts, lists, {k: float(v) for k, v in scale.items()}))
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from twoclock.notes import Note, Refusal
+from twoclock.notes import Note, Refusal, printable
 from twoclock.runs.copies import Part
 from twoclock.schema import EVALS, PROBES, RUNS, STEPS, Column, Table, conform, empty
 from twoclock.sources.base import ReadFile
@@ -89,15 +89,27 @@ def assemble(parts: list[Part], notes: list[Note], refused: list[Refusal]) -> Ru
         notes += [replace(n, runs=(part.run_id,)) for n in part.counted.notes]
     kept = [*RUNS.names, *(f"{c.name}_from" for c in RUNS.columns if c.sourced)]
     extra = [n for n in frame.columns if n not in kept and not n.endswith("_from")]
+    evals = _stack([(p.run_id, p.counted.evals) for p in parts], EVALS)
     return Runs(
-        frame[[*kept, *extra]].copy(),
+        _with_plain_texts(frame[[*kept, *extra]].copy()),
         _stack([(p.run_id, p.counted.steps) for p in parts], STEPS),
-        _stack([(p.run_id, p.counted.evals) for p in parts], EVALS),
+        _with_plain_texts(evals),
         merge_notes(notes),
         tuple(refused),
         _files(parts),
         _stack([(p.run_id, p.counted.probes) for p in parts], PROBES),
     )
+
+
+def _with_plain_texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose texts, which come from files, can be printed and written as UTF-8."""
+    for name in frame.columns:
+        if frame[name].dtype == "string" or frame[name].dtype == object:
+            texts = [value for value in frame[name].unique() if isinstance(value, str)]
+            odd = {text: printable(text) for text in texts if not text.isprintable()}
+            if odd:
+                frame[name] = frame[name].replace(odd)
+    return frame
 
 
 def _stack(frames: list[tuple[str, pd.DataFrame]], table: Table) -> pd.DataFrame:
