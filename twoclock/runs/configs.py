@@ -16,6 +16,7 @@ from typing import Any
 from twoclock.frameworks import FRAMEWORKS
 from twoclock.frameworks.config import load_config
 from twoclock.frameworks.overrides import load_overrides
+from twoclock.notes import Note
 from twoclock.runs.identify import HOME_MADE, OWN_FORMATS
 from twoclock.sources.base import Log
 
@@ -51,6 +52,7 @@ class Configs:
 
     def __init__(self, logs: Iterable[Log]) -> None:
         self._read: dict[Path, list[Found]] = {}
+        self._shared: dict[Path, int] = {}
         places: dict[str, list[str]] = {}
         for log in logs:
             if log.reader not in OWN_FORMATS:
@@ -79,7 +81,21 @@ class Configs:
                     return found
                 if self._alone(log.reader, folder) and self._fits(named, log, folder):
                     return found
+                if folder == path.parent:
+                    self._shared[found.files[0]] = self._shared.get(found.files[0], 0) + 1
         return None
+
+    def notes(self) -> list[Note]:
+        """Return a remark for each configuration that could mean several logs."""
+        return [
+            Note(
+                "shared_config",
+                f"lies beside {count} logs and names none of them, so it is not used; give each "
+                "run a folder, or say it in runs.yaml",
+                where=str(file),
+            )
+            for file, count in sorted(self._shared.items())
+        ]
 
     def _alone(self, reader: str, folder: Path) -> bool:
         """Tell whether one log of the format lies in the folder or below it, not more."""
@@ -125,7 +141,14 @@ def _candidates(folder: Path) -> list[Found]:
     parts = folder / PARTED
     if parts.is_dir():
         found.append(_parted(parts))
+    found += _of_wandb(folder / "wandb")
     return [item for item in found if item.config]
+
+
+def _of_wandb(folder: Path) -> list[Found]:
+    """Return the configuration that W&B left of the one run that it wrote into a folder."""
+    files = sorted(folder.glob("*run-*/files/config.yaml"))[:2] if folder.is_dir() else []
+    return [Found(load_config(files[0]), (files[0],))] if len(files) == 1 else []
 
 
 def _parted(folder: Path) -> Found:

@@ -20,7 +20,8 @@ _ROWS = ("jsonl", "json", "verl-file")
 _TEXTS = (
     ("input", "output"), ("prompt", "completion"), ("prompt", "response"), ("prompts", "responses"),
     ("question", "response"), ("prompt", "output"), ("content", "rewards"),
-    ("prompt", "completions"), ("messages",), ("conversation",), ("trajectory",), ("traces",), ("gts",),
+    ("prompt", "completions"), ("messages",), ("conversation",), ("trajectory",), ("traces",),
+    ("gts",),
 )  # fmt: skip
 """Keys of rows that hold texts; any one group is enough."""
 

@@ -32,7 +32,9 @@ NOT_LOGS = frozenset(
         "special_tokens_map.json", "added_tokens.json", "vocab.json", "adapter_config.json",
         "preprocessor_config.json", "chat_template.json", "model.safetensors.index.json",
         "wandb-metadata.json", "wandb-summary.json", "package.json", "settings.json",
-        "checkpoints.jsonl", "timing_spans.jsonl",
+        "checkpoints.jsonl", "timing_spans.jsonl", "args.json", "hparams.json", "params.json",
+        "training_args.json", "training_config.json", "run_config.json", "grpo_config.json",
+        "rl.json", "trainer_config.json", "launch.json", "accelerate_config.json", "ds_config.json",
     )
 )  # fmt: skip
 """Files that are never logs, in a folder that is searched."""

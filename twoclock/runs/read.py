@@ -175,6 +175,7 @@ def _runs_of(logs: list[NamedLog], notes: list[Note]) -> list[NamedLog]:
     logs = joiner.halves(logs)
     configs = Configs(item.log for item in logs)
     given = [item.with_log(configs.give(item.log)) for item in logs]
+    notes += configs.notes()
     return joiner.parts([i.with_log(with_settings(i.log, i.framework)) for i in given])
 
 
