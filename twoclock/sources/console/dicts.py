@@ -62,7 +62,6 @@ SLIME = Dialect(
     _Slime,
     signs=(b"slime/ray/", b"slime/utils/", b"slime.utils."),
     row="rollout N: {...}",
-    more=(b" ...", b"--rollout-batch-size"),
     synchronous=None,
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from twoclock.sources.console.lines import Line, Watch, without_stamp
 
-MARKS = (b"Namespace(", b"Config(", b"Arguments(", b" --")
+MARKS = (b"Namespace(", b"Config(", b"Arguments(", b" --", b" ...")
 """A line that begins a configuration holds one of these, or begins with a flag."""
 
 MAX_NAMES = 5000

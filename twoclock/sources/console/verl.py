@@ -25,6 +25,7 @@ _RESUMED = re.compile(r"Setting global step to (\d+)|Load from checkpoint folder
 _PLANNED = re.compile(r"Total training steps: (\d+)")
 _ROUNDED = re.compile(r"\d+\.\d{3}")
 _INITIAL = "Initial validation metrics:"
+_QUOTED = re.compile(r"\(?(['\"])(.*)\1\)?")
 _MAX_INITIAL = 2000
 
 
@@ -38,6 +39,7 @@ class _Verl(Parser):
         self.initial: list[str] = []
         self.initial_at: Line | None = None
         self.open = False
+        self.continued = False
         self.start = 0
 
     def see(self, line: Line) -> bool:
@@ -55,17 +57,25 @@ class _Verl(Parser):
             console.resume()
         elif planned := _PLANNED.search(text):
             console.planned = int(planned[1][:18])
-        elif "main_ppo" in text or text.lstrip().startswith(("data.", "actor_rollout_ref.")):
+        elif self._is_command(text):
             self.overrides.update(parse_overrides([text]))
-            console.watch.everything = max(console.watch.everything, text.rstrip().endswith("\\"))
         elif "Final validation metrics" in text:
             console.ending.complete()
         elif _INITIAL in text and not self.initial:
-            self.initial, self.initial_at, self.open = [text[text.index(_INITIAL) :]], line, True
+            self.initial, self.initial_at, self.open = [text.strip()], line, True
             console.watch.everything = max(console.watch.everything, 1)
         else:
             return False
         return True
+
+    def _is_command(self, text: str) -> bool:
+        """Tell whether a line belongs to a launch command with overrides."""
+        begins = "main_ppo" in text or text.lstrip().startswith(("data.", "actor_rollout_ref."))
+        found = begins or self.continued
+        self.continued = found and text.rstrip().endswith("\\")
+        if self.continued:
+            self.console.watch.everything = max(self.console.watch.everything, 1)
+        return found
 
     def _see_initial(self, line: Line) -> bool:
         """Take in a line of the first validation, which is printed as one text in pieces."""
@@ -87,7 +97,7 @@ class _Verl(Parser):
         line, self.initial_at, self.open = self.initial_at, None, False
         if line is None or step <= self.start:
             return
-        text = "".join(part.strip('()"' if len(self.initial) > 1 else '"') for part in self.initial)
+        text = "".join(_unquoted(part) for part in self.initial)
         at = text.find("{")
         found = read_dict(text, at).items if at >= 0 else {}
         if found:
@@ -128,6 +138,12 @@ class _Verl(Parser):
             files=(*log.files, *files),
             notes=(*log.notes, *notes),
         )
+
+
+def _unquoted(part: str) -> str:
+    """Return a piece of a long text, which pprint breaks into quoted ones within brackets."""
+    quoted = _QUOTED.fullmatch(part)
+    return quoted[2] if quoted else part
 
 
 def _decimals(text: str) -> int:
