@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from twoclock.frameworks.areal import AREAL
+from twoclock.frameworks.art import ART
 from twoclock.frameworks.base import Framework
 from twoclock.frameworks.config import Flat
+from twoclock.frameworks.nemo_rl import NEMO_RL
+from twoclock.frameworks.open_instruct import OPEN_INSTRUCT
+from twoclock.frameworks.openrlhf import OPENRLHF
+from twoclock.frameworks.prime_rl import PRIME_RL
+from twoclock.frameworks.roll import ROLL
+from twoclock.frameworks.skyrl import SKYRL
+from twoclock.frameworks.slime import SLIME
+from twoclock.frameworks.tinker import TINKER
+from twoclock.frameworks.torchtune import TORCHTUNE
 from twoclock.frameworks.trl import TRL
 from twoclock.frameworks.verl import VERL
 
-FRAMEWORKS: tuple[Framework, ...] = (VERL, TRL)
+FRAMEWORKS: tuple[Framework, ...] = (
+    VERL, SKYRL, AREAL, SLIME, ROLL, PRIME_RL, OPEN_INSTRUCT, TINKER, NEMO_RL, OPENRLHF, TORCHTUNE,
+    ART, TRL,
+)  # fmt: skip
 """All frameworks, those with the most telling keys first."""
 
 

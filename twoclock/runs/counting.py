@@ -90,7 +90,7 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
         work.course = find_course(log, work.columns, work.validations, options)
         work.notes += work.course.notes
         work.notes += derive(work.facts, work.where, log.known)
-        work.logged = logged_counts(log, options)
+        work.logged = logged_counts(log, options, work.facts)
         _need_batch_size(work)
     except MissingFacts as err:
         problems.append(err)

@@ -34,17 +34,21 @@ NO_LIMIT = ("clip_low", "clip_high", "clip_dual", "grad_clip")
 SCHEDULE = ("warmup_steps", "warmup_ratio", "total_steps")
 """The warm-up as a configuration says it: in steps of the schedule, or as a share of all steps."""
 
-HELPERS = (
+_WORDS = ("synchronous", "clocks", "counts_kept_only", "validates_first")
+"""Facts about how a framework logs; yes or no, or the name of a clock."""
+
+_COUNTS = (
     *TRL_FACTS, "steps_between_rewards", "gen_batch_responses", "minibatch_prompts",
-    "minibatch_responses", *SCHEDULE,
+    "minibatch_responses", "prompts_per_process", "eval_interval",
 )  # fmt: skip
+HELPERS = (*_COUNTS, *SCHEDULE, *_WORDS, "score_scale")
 """Facts that only help to count; they do not stand in the `runs` table."""
 
 INTS = (
     *(c.name for c in RUNS.columns if c.kind == "int"),
-    *(name for name in HELPERS if name not in SCHEDULE),
+    *_COUNTS,
 )
-FLOATS = (*(c.name for c in RUNS.columns if c.kind == "float"), *SCHEDULE)
+FLOATS = (*(c.name for c in RUNS.columns if c.kind == "float"), *SCHEDULE, "score_scale")
 
 
 Aliases = Mapping[str, tuple[str, ...]]
@@ -147,6 +151,7 @@ def derive(facts: Facts, where: str, known: Framework | None = None) -> list[Not
     _derive_trl(facts, where)
     if "steps_between_rewards" in facts:
         facts.setdefault("optimizer_steps_per_rollout", facts["steps_between_rewards"])
+    _product(facts, "prompts_per_rollout", "prompts_per_process", "world_size")
     _derive_batch(facts, where, notes)
     _derive_minibatches(facts)
     _product(facts, "optimizer_steps_per_rollout", "minibatches", "epochs")

@@ -70,10 +70,13 @@ class Logged:
         Responses generated so far.
     each : Values, optional
         Responses generated in each rollout alone.
+    kept : Values, optional
+        Responses of each rollout that were trained on, where the log counts only those.
     """
 
     total: Values | None = None
     each: Values | None = None
+    kept: Values | None = None
 
     def batch_size(self, course: Course) -> Fact | None:
         """Return the batch size that the counts show, if they are regular."""
@@ -93,8 +96,16 @@ class Logged:
         return Fact(round(float(rates[0])), "log") if one and not course.by_responses else None
 
 
-def logged_counts(log: Log, options: ReadOptions) -> Logged:
+def logged_counts(log: Log, options: ReadOptions, facts: Facts) -> Logged:
     """Return the log's own counts; a "total" that never grows is the count of each rollout."""
+    found = _counts(log, options)
+    kept_only = facts.get("counts_kept_only")
+    if found.each is not None and kept_only is not None and kept_only.value == "yes":
+        return Logged(kept=found.each)
+    return found
+
+
+def _counts(log: Log, options: ReadOptions) -> Logged:
     rows = log.rows.values
     own = (*options.map.get("responses", ()), *log.columns.get("responses", ()))
     for key in matching((*own, *RESPONSES_TOTAL), rows):
@@ -143,6 +154,11 @@ def count_generated(
         generated = _logged_total(total, ticks, generated)
     filtered = each is not None and logged.each is None
     trained = _trained(log, ticks, rollout, generated, size, notes, filtered=filtered)
+    if logged.kept is not None:
+        kept = ticks.spread(logged.kept)[0]
+        trained = _running_total(kept, rollout, trains, size)
+        message = "the log counts only responses of groups that differ; all that were sampled count"
+        notes.append(Note("filtered_sampling", message, where=str(log.path)))
     before = generated
     precedes = zero_based if log.known is None else log.known.validates == "before"
     if precedes:

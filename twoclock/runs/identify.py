@@ -106,7 +106,20 @@ def with_settings(log: Log, framework: str | None = None) -> Log:
         message = f"the advantage estimator is {estimator.value}: not GRPO"
         notes.append(Note("not_grpo", message, where=str(log.path)))
     facts = {**found, **log.facts}
-    log = replace(log, facts=facts, notes=tuple(notes))
+    pays = facts.get("score_scale")
+    if pays is not None and pays.value not in (0, 1):
+        message = (
+            f"a right answer pays {pays.value:g}; --scale accuracy={1 / pays.value:g} turns its "
+            "scores into accuracies where nothing else is paid"
+        )
+        notes.append(Note("pays_per_answer", message, where=str(log.path)))
+    synchronous = facts.get("synchronous")
+    log = replace(
+        log,
+        facts=facts,
+        notes=tuple(notes),
+        synchronous=log.synchronous if synchronous is None else synchronous.value == "yes",
+    )
     return _arranged(log, known, facts)
 
 
