@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
-from twoclock.cli import fit, look, simulate, sweep, training
+from twoclock.cli import convert, fit, look, simulate, sweep, training
 from twoclock.errors import NoUsableRuns, SettingsError, TwoclockError
 from twoclock.notes import printable
 
@@ -33,6 +33,7 @@ app.command()(fit.fit)
 app.command()(look.runs)
 app.command()(look.events)
 app.command()(look.schema)
+app.command()(convert.convert)
 app.command()(training.train)
 app.command()(sweep.sweep)
 app.command()(simulate.simulate)

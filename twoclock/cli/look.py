@@ -60,7 +60,7 @@ def runs(
         print(f"{file}: {blanks} blanks to fill in, then `twoclock runs` again", file=sys.stderr)
         return
     if found is not None:
-        _tell_notes(found.notes, quiet=quiet)
+        tell_notes(found.notes, quiet=quiet)
     _show(found, refused, json=json, full=sources, quiet=quiet)
     if nothing is not None:
         raise NoUsableRuns(str(nothing))
@@ -76,7 +76,7 @@ def _show(
     if json and table is not None:
         _print_json(table)
         if not quiet:
-            _tell_refused(refused)
+            tell_refused(refused)
         return
     from rich.console import Console
 
@@ -119,9 +119,9 @@ def events(
         from rich.console import Console
 
         Console().print(event_list(table))
-    _tell_notes(notes, quiet=quiet)
+    tell_notes(notes, quiet=quiet)
     if not quiet:
-        _tell_refused(refused)
+        tell_refused(refused)
 
 
 def schema() -> None:
@@ -152,12 +152,14 @@ def _json(value: Any) -> Any:
     return None if value in ("inf", "-inf") else value
 
 
-def _tell_notes(notes: Sequence[Note], *, quiet: bool) -> None:
+def tell_notes(notes: Sequence[Note], *, quiet: bool) -> None:
+    """Print each remark on a line of stderr."""
     for note in () if quiet else notes:
         where = f"{note.where}: " if note.where else ""
         print(f"warning: {printable(where + note.message)} [{note.code}]", file=sys.stderr)
 
 
-def _tell_refused(refused: Sequence[Refusal]) -> None:
+def tell_refused(refused: Sequence[Refusal]) -> None:
+    """Print what was refused and why, a line of stderr each."""
     for item in refused:
         print(f"refused: {printable(f'{item.path}: {item.reason}')}", file=sys.stderr)

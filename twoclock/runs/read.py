@@ -31,6 +31,8 @@ from twoclock.runs.joining import Joiner
 from twoclock.runs.named import NamedLog
 from twoclock.runs.naming import name_runs
 from twoclock.runs.sidecar import Sidecars
+from twoclock.runs.store import is_stored
+from twoclock.runs.stored import read_stored, with_stored
 from twoclock.runs.tables import Runs, assemble, merge_refusals
 from twoclock.sources import find_reader
 from twoclock.sources.base import Head
@@ -111,10 +113,15 @@ def read_runs(
     sidecars = Sidecars()
     dumps = Dumps()
     logs: list[NamedLog] = []
+    stored: list[tuple[Path, Runs]] = []
     for done, file in enumerate(found):
         if progress is not None:
             progress(done, len(found), str(file.path))
         try:
+            if is_stored(file.path):
+                given_for = sidecars.for_log(file.path, file.root)
+                stored.append((file.path, read_stored(file.path, given_for, options)))
+                continue
             logs += _read(file, options, sidecars, dumps, refused)
         except SourceError as err:
             refused.append(_refusal(file.path, err))
@@ -128,9 +135,10 @@ def read_runs(
     tell_mixed_units(parts, notes)
     tell_missing_seeds(parts, notes)
     refused = merge_refusals(refused)
-    if not parts:
+    if not parts and not stored:
         raise _nothing(given, refused)
-    return assemble(parts, notes, refused)
+    fresh = assemble(parts, notes, refused)
+    return with_stored(fresh, stored) if stored else fresh
 
 
 def _read(

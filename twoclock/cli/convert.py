@@ -1,0 +1,38 @@
+"""`twoclock convert`: any logs as three Parquet tables that every command reads at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twoclock.cli.look import tell_notes, tell_refused
+from twoclock.cli.options import Paths, Quiet, Reading, grouped
+from twoclock.cli.progress import Bar
+
+
+@grouped
+def convert(
+    *,
+    paths: Paths = None,
+    reading: Reading,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")],
+    quiet: Quiet = False,
+) -> None:
+    """Write runs, steps and evals as Parquet; every command reads the folder like the logs.
+
+    Example: twoclock convert outputs/ --batch-size 512 --out tables
+    """
+    from twoclock.runs import read_runs
+    from twoclock.runs.store import write_store
+
+    with Bar(quiet=quiet) as bar:
+        found = read_runs(paths or [], reading.options(), progress=bar)
+    write_store(found, out)
+    tell_notes(found.notes, quiet=quiet)
+    if not quiet:
+        tell_refused(found.refused)
+        kept = f"{len(found.notes):,} remarks and {len(found.refused):,} refusals kept with them"
+        print(f"{len(found.runs):,} runs written to {out}, {kept}", file=sys.stderr)
