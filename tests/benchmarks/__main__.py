@@ -1,9 +1,9 @@
-"""Run every benchmark: ``python -m tests.benchmarks``, or some by name (bootstrap cli trainer)."""
+"""Run every benchmark: ``python -m tests.benchmarks``, or some by name (``... cli trainer``)."""
 
 import importlib
 import sys
 
-NAMES = ("bootstrap", "cli", "trainer")
+NAMES = ("bootstrap", "cli", "tensorboard", "trainer")
 
 
 def main(names):

@@ -106,7 +106,9 @@ class _Reader:
             step, at = 0, 9
             if record[9] == 0x10:
                 step, at = record[10], 11
-                if step > 0x7F:
+                if step > 0x7F and record[11] < 0x80:
+                    step, at = step & 0x7F | record[11] << 7, 12
+                elif step > 0x7F:
                     try:
                         step, at = wire.varint(record, 10)
                     except wire.WireError:

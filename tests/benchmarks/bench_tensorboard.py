@@ -1,0 +1,103 @@
+"""How long 200,000 TensorBoard scalars take, beside TensorBoard's own reader, in one run.
+
+Both read the same file, written here with the framing alone: 4 tags of 50,000 steps. TensorBoard's
+reader keeps all points (its sampling is off); where it is not installed that line is left out.
+"""
+
+import resource
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from twoclock.reading import ReadOptions
+from twoclock.sources.record_file import masked_crc
+from twoclock.sources.tensorboard import read_event_folder
+
+TAGS = ("train/reward", "train/loss", "train/grad_norm", "train/entropy")
+STEPS = 50_000
+LONG = 500_000
+"""Steps of the long file: 2,000,000 scalars."""
+
+
+def record(content):
+    """Return a record with its framing."""
+    length = struct.pack("<Q", len(content))
+    return b"".join(
+        (length, struct.pack("<I", masked_crc(length)), content,
+         struct.pack("<I", masked_crc(content)))
+    )  # fmt: skip
+
+
+def varint(number):
+    """Return a whole number as protobuf writes it."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def scalar(tag, step, value, wall=0.0):
+    """Return the record of a plain scalar."""
+    inner = b"\x0a" + varint(len(tag)) + tag + b"\x15" + struct.pack("<f", value)
+    summary = b"\x0a" + varint(len(inner)) + inner
+    head = b"\x09" + struct.pack("<d", wall) + (b"\x10" + varint(step) if step else b"")
+    return record(head + b"\x2a" + varint(len(summary)) + summary)
+
+
+def write(folder, steps):
+    """Write an event file with a value of every tag at every step."""
+    path = Path(folder) / "events.out.tfevents.1700000000.host"
+    tags = [tag.encode() for tag in TAGS]
+    with path.open("wb") as file:
+        file.write(record(b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2"))
+        for step in range(steps):
+            file.write(b"".join(scalar(t, step, step / 7 + i) for i, t in enumerate(tags)))
+    return path
+
+
+def own(path):
+    """Return the seconds that reading takes, and how many points were read."""
+    start = time.perf_counter()
+    (log,) = read_event_folder(path, ReadOptions())
+    seconds = time.perf_counter() - start
+    return seconds, sum(len(log.rows.values[tag].at) for tag in TAGS)
+
+
+def peer(path):
+    """Return the same of TensorBoard's reader, None where it is not installed."""
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    except ImportError:
+        return None
+    start = time.perf_counter()
+    events = EventAccumulator(str(path.parent), size_guidance={"scalars": 0})
+    events.Reload()
+    points = sum(len(events.Scalars(tag)) for tag in TAGS)
+    return time.perf_counter() - start, points
+
+
+def main():
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, STEPS)
+        seconds, points = min(own(path) for _ in range(3))
+        print(f"twoclock          {points:9,} scalars {seconds:7.2f} s")
+        other = peer(path)
+        if other is None:
+            print("TensorBoard's reader is not installed; left out (pip install tensorboard)")
+        else:
+            print(f"EventAccumulator  {other[1]:9,} scalars {other[0]:7.2f} s   "
+                  f"{other[0] / seconds:.1f} times that")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(folder, LONG)
+        seconds, points = own(path)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak //= 1024 if sys.platform == "linux" else 1024**2
+        print(f"twoclock          {points:9,} scalars {seconds:7.2f} s   {peak} MB at most")
+
+
+if __name__ == "__main__":
+    main()
