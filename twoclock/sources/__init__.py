@@ -16,11 +16,13 @@ from twoclock.sources.parquet import PARQUET, TABLES_READER
 from twoclock.sources.tensorboard import TENSORBOARD
 from twoclock.sources.trl import TRL
 from twoclock.sources.verl import VERL_FILE
+from twoclock.sources.wandb_run import WANDB
 
 READERS: tuple[Reader, ...] = (
     NATIVE,
     TABLES_READER,
     PARQUET,
+    WANDB,
     TENSORBOARD,
     TRL,
     VERL_FILE,
