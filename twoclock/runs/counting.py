@@ -227,7 +227,8 @@ def _ceil(values: Floats) -> Floats:
 
 def _repeats(work: Work, seen: Seen) -> list[Note]:
     """Remark on steps that were logged several times with the same keys."""
-    if seen.most < 2 or work.log.step_counts != "rollout":
+    several_rows = work.log.known is not None and work.log.known.arrange is not None
+    if seen.most < 2 or several_rows or work.log.step_counts != "rollout":
         return []
     how = "the mean counts" if work.options.duplicates == "mean" else "the last value counts"
     message = (

@@ -41,7 +41,9 @@ def conflict(one: NamedLog, two: NamedLog) -> bool:
 
 def settings_of(item: NamedLog) -> dict[str, object]:
     """Return what is known of a run: from its log and from the user."""
-    told = {name: fact.value for name, fact in item.log.facts.items()}
+    told: dict[str, object] = {name: fact.value for name, fact in item.log.facts.items()}
+    if item.log.framework is not None:
+        told["framework"] = item.log.framework
     return {**told, **item.facts}
 
 

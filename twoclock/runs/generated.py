@@ -163,7 +163,7 @@ def count_generated(
     precedes = zero_based if log.known is None else log.known.validates == "before"
     if precedes:
         before = generated - (size if each is None else np.nan_to_num(each, nan=size))
-    if total is not None and validated is not None:
+    if total is not None and validated is not None and not (precedes and log.known is not None):
         before = _logged_at(total, validated, ticks, before)
     if (before < 0).any():
         before = np.maximum(before, 0.0)
