@@ -6,6 +6,7 @@ import pytest
 
 from tests.frameworks.examples import ALL, CONFIGS, HERE, LOGS
 from tests.reading import SHARED
+from twoclock.frameworks import FRAMEWORKS
 from twoclock.frameworks.config import flat_config
 from twoclock.frameworks.roll import ROLL
 from twoclock.frameworks.tinker import TINKER
@@ -28,9 +29,9 @@ def test_only_its_own_logs_are_recognised_by_keys(framework, case):
 
 @pytest.mark.parametrize("case", LOGS, ids=label)
 def test_the_first_that_knows_a_log_is_its_framework(case):
-    """Asked in this order, ROLL before verl, every log finds its own framework."""
+    """Asked in the order of the table, every log finds its own framework."""
     own, _, keys = case
-    assert next(framework for framework in ALL if framework.wrote(keys)) is own
+    assert next(framework for framework in FRAMEWORKS if framework.wrote(keys)) is own
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,8 @@ def test_only_its_own_configurations_are_recognised(framework, case):
 
 
 def test_every_framework_has_its_own_name():
-    """Names are distinct: they are a column of the tables."""
+    """Names are distinct, being a column of the tables, and all are asked."""
+    assert {framework.name for framework in FRAMEWORKS} == {framework.name for framework in ALL}
     assert len({framework.name for framework in ALL}) == len(ALL)
 
 

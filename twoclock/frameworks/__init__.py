@@ -21,10 +21,10 @@ from twoclock.frameworks.trl import TRL
 from twoclock.frameworks.verl import VERL
 
 FRAMEWORKS: tuple[Framework, ...] = (
-    VERL, SKYRL, AREAL, SLIME, ROLL, PRIME_RL, OPEN_INSTRUCT, TINKER, NEMO_RL, OPENRLHF, TORCHTUNE,
+    ROLL, VERL, SKYRL, AREAL, SLIME, PRIME_RL, OPEN_INSTRUCT, TINKER, NEMO_RL, OPENRLHF, TORCHTUNE,
     ART, TRL,
 )  # fmt: skip
-"""All frameworks, those with the most telling keys first."""
+"""All frameworks, those with the most telling keys first: ROLL has some of verl's beside its own."""
 
 
 def recognise(keys: Collection[str], config: Flat, name: str | None = None) -> Framework | None:

@@ -12,7 +12,12 @@ dynamic filtering only `rollout/num_samples` counts, and it counts what was kept
 
 from __future__ import annotations
 
-from twoclock.frameworks.base import Facts, Framework, Setting
+from collections.abc import Mapping
+
+import numpy as np
+
+from twoclock.frameworks.base import Facts, Framework, Pair, Setting
+from twoclock.frameworks.clocks import gathered, spread
 from twoclock.frameworks.config import Flat
 from twoclock.frameworks.values import (
     bound,
@@ -37,11 +42,45 @@ _SINK = ("train/", "eval/")
 """What W&B and TensorBoard put before every key of the console."""
 
 
+_EVAL_STEP = "eval/global_step"
+"""The step of a validation where the sink keeps it apart from that of the training rows."""
+
+
 def _plain(key: str) -> str:
+    if key == _EVAL_STEP:
+        return key
     for prefix in _SINK:
         if key.startswith(prefix):
             return key.removeprefix(prefix)
     return key
+
+
+def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[str, Pair]:
+    """Give rows of validations the step that the sink keeps apart.
+
+    Parameters
+    ----------
+    columns : mapping
+        Columns of the log, each (row numbers, values).
+    rows : int
+        Rows of the log.
+
+    Returns
+    -------
+    mapping
+        ``global_step`` of all rows, where validations have a step of their own.
+
+    Examples
+    --------
+    >>> log = {"global_step": (np.array([0]), np.array([1.0])),
+    ...        "eval/global_step": (np.array([1]), np.array([1.0]))}
+    >>> arrange(log, 2, {})["global_step"][1]
+    array([1., 1.])
+    """
+    if _EVAL_STEP not in columns:
+        return {}
+    trained, measured = (spread(columns.get(k), rows) for k in ("global_step", _EVAL_STEP))
+    return {"global_step": gathered(np.where(np.isfinite(trained), trained, measured))}
 
 
 def _complete(facts: Facts, config: Flat) -> None:
@@ -140,4 +179,5 @@ OPENRLHF = Framework(
     },
     plain=_plain,
     complete=_complete,
+    arrange=arrange,
 )  # fmt: skip
