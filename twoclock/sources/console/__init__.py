@@ -11,6 +11,7 @@ from pathlib import Path
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.console.base import Dialect, read_console
+from twoclock.sources.console.blocks import Watch, iter_watched
 from twoclock.sources.console.dicts import OPENRLHF, ROLL, SKYRL, SLIME
 from twoclock.sources.console.lines import pieces
 from twoclock.sources.console.plain import LEAST, PLAIN, read_pairs
@@ -18,7 +19,7 @@ from twoclock.sources.console.refused import OPEN_INSTRUCT
 from twoclock.sources.console.tables import AREAL, NEMO, TORCHTUNE
 from twoclock.sources.console.trl import TRL
 from twoclock.sources.console.verl import VERL
-from twoclock.sources.text import iter_lines, read_head
+from twoclock.sources.text import read_head
 
 DIALECTS: tuple[Dialect, ...] = (
     VERL, OPENRLHF, ROLL, SLIME, SKYRL, AREAL, NEMO, TORCHTUNE, TRL, OPEN_INSTRUCT,
@@ -35,8 +36,6 @@ _MAX_PIECE = 1 << 20
 
 def find_dialect(head: Head) -> Dialect | None:
     """Return the dialect of a console, or None when it is none that is known."""
-    if b"\0" in head.data[:4096]:
-        return None
     named = not head.name.endswith(_NO_CONSOLE)
     found = _by_row(head.path, SEARCHED if named else len(head.data))
     if found is not None:
@@ -44,23 +43,18 @@ def find_dialect(head: Head) -> Dialect | None:
     return next((d for d in DIALECTS if any(sign in head.data for sign in d.signs)), None)
 
 
-def _by_row(path: Path, left: int) -> Dialect | None:
+def _by_row(path: Path, limit: int) -> Dialect | None:
     """Return the dialect of the first row, looking at so many bytes."""
     before = ""
     pairs: list[set[str]] = []
-    for number, raw in iter_lines(path, []):
-        left -= len(raw)
-        if any(mark in raw for mark in _MARKS):
-            for line in pieces(number, raw[:_MAX_PIECE]):
-                found = _dialect_of(line.text, before)
-                if found is not None:
-                    return found
-                before = line.text
-                row = read_pairs(line.text)
-                if row is not None and len(pairs) < LEAST:
-                    pairs.append(set(row))
-        if left < 0:
-            break
+    for number, raw in iter_watched(path, [], Watch(_MARKS, limit=limit)):
+        for line in pieces(number, raw[:_MAX_PIECE]):
+            found = _dialect_of(line.text, before)
+            if found is not None:
+                return found
+            before = line.text
+            if len(pairs) < LEAST and (row := read_pairs(line.text)) is not None:
+                pairs.append(set(row))
     common = set.intersection(*pairs) if len(pairs) >= LEAST else set()
     return PLAIN if len(common) > 1 else None
 

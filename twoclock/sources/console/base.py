@@ -16,7 +16,8 @@ from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Fact, Log
 from twoclock.sources.console import endings, settings
-from twoclock.sources.console.lines import Line, Watch, iter_pieces
+from twoclock.sources.console.blocks import Watch
+from twoclock.sources.console.lines import Line, iter_pieces
 from twoclock.sources.console.literals import read_dict
 from twoclock.sources.console.table import Table
 from twoclock.sources.json_rows import mapped_keys

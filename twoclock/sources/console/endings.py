@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from twoclock.sources.console.lines import Line, Watch
+from twoclock.sources.console.blocks import Watch
+from twoclock.sources.console.lines import Line
 
 MARKS = (
     b"Traceback (most", b"CANCELLED", b"TIME LIMIT", b"PREEMPT", b"ut of memory", b"OutOfMemory",

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from twoclock.notes import Note
-from twoclock.sources.text import iter_lines
+from twoclock.sources.console.blocks import Watch, iter_watched
 
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
@@ -56,38 +55,9 @@ class Line(NamedTuple):
     ended: bool
 
 
-@dataclass
-class Watch:
-    """What lines are waited for.
-
-    Parameters
-    ----------
-    marks : tuple of bytes
-        A line with one of these is looked at.
-    everything : int
-        So many lines more are looked at whatever they hold.
-    last : int
-        Number of the last line of the file so far.
-    """
-
-    marks: tuple[bytes, ...]
-    everything: int = 0
-    last: int = 0
-
-
 def iter_pieces(path: Path, notes: list[Note], watch: Watch) -> Iterator[Line]:
     """Yield the pieces of all lines that are waited for; `watch` may change on the way."""
-    marks = watch.marks
-    for number, raw in iter_lines(path, notes):
-        watch.last = number
-        if watch.everything > 0:
-            watch.everything -= 1
-        else:
-            for mark in marks:
-                if mark in raw:
-                    break
-            else:
-                continue
+    for number, raw in iter_watched(path, notes, watch):
         yield from pieces(number, raw)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from twoclock.sources.console.lines import Line, Watch, without_stamp
+from twoclock.sources.console.blocks import Watch
+from twoclock.sources.console.lines import Line, without_stamp
 
 MARKS = (b"Namespace(", b"Config(", b"Arguments(", b" --", b" ...")
 """A line that begins a configuration holds one of these, or begins with a flag."""

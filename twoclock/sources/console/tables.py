@@ -100,6 +100,7 @@ _NEMO_KEYS = {
     "Mean Generation Length": "train/mean_gen_tokens_per_sample",
     "Accuracy": "validation/accuracy",
 }  # fmt: skip
+_NEMO_DECIMALS = 4
 _NEMO_CONFIG = r"\s*\{'(?:checkpointing|cluster|data|env|grpo|logger|loss_fn|policy)'"
 
 
@@ -125,7 +126,8 @@ class _NeMo(_Block):
         value = _NEMO_VALUE.match(line.text)
         if value is None:
             return False
-        if line.ended or not value[2][-1:].isdigit() or len(value[2].partition(".")[2]) >= 4:
+        whole = len(value[2].partition(".")[2]) >= _NEMO_DECIMALS or value[2] in ("nan", "inf")
+        if line.ended or whole:
             key = _NEMO_KEYS[value[1]]
             if key == "validation/accuracy":  # it may stand before or after the training's
                 self.console.add({"step": self.step, key: value[2]}, line, self.step)
