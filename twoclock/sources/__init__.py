@@ -11,9 +11,11 @@ from twoclock.sources.base import Head, Reader
 from twoclock.sources.console import CONSOLE
 from twoclock.sources.delimited import CSV
 from twoclock.sources.json_rows import JSON_ARRAY, JSON_LINES
+from twoclock.sources.mlflow_files import MLFLOW_FILES
 from twoclock.sources.native import NATIVE
 from twoclock.sources.parquet import PARQUET, TABLES_READER
 from twoclock.sources.tensorboard import TENSORBOARD
+from twoclock.sources.tracker_db import DATABASE
 from twoclock.sources.trl import TRL
 from twoclock.sources.verl import VERL_FILE
 from twoclock.sources.wandb_run import WANDB
@@ -22,6 +24,8 @@ READERS: tuple[Reader, ...] = (
     NATIVE,
     TABLES_READER,
     PARQUET,
+    DATABASE,
+    MLFLOW_FILES,
     WANDB,
     TENSORBOARD,
     TRL,

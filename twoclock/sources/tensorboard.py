@@ -21,6 +21,7 @@ from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.event_file import EventFile, read_event_file
 from twoclock.sources.json_rows import mapped_keys, parse
+from twoclock.sources.plain_values import plain_value
 from twoclock.sources.points import Points, rows_of
 from twoclock.sources.record_file import masked_crc
 
@@ -223,29 +224,6 @@ def config_in_text(text: str) -> dict[str, Any]:
     rows = [match for line in inner.splitlines() if (match := _ROW.fullmatch(line))]
     cells = [(row[1].strip(), row[2].strip()) for row in rows[1:]]
     return {name: plain_value(value) for name, value in cells if name.strip("-: ")}
-
-
-def plain_value(value: Any) -> Any:
-    """Return a value that was written as a text: numbers, true, false and none.
-
-    Examples
-    --------
-    >>> [plain_value(text) for text in ("1e-6", "8", "True", "None", "adamw")]
-    [1e-06, 8, True, None, 'adamw']
-    """
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    if not isinstance(value, str):
-        return value
-    words = {"true": True, "false": False, "none": None, "null": None}
-    if value.strip().lower() in words:
-        return words[value.strip().lower()]
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return value
 
 
 def _sniff(head: Head) -> bool:
