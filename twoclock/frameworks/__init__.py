@@ -24,7 +24,8 @@ FRAMEWORKS: tuple[Framework, ...] = (
     ROLL, VERL, SKYRL, AREAL, SLIME, PRIME_RL, OPEN_INSTRUCT, TINKER, NEMO_RL, OPENRLHF, TORCHTUNE,
     ART, TRL,
 )  # fmt: skip
-"""All frameworks, those with the most telling keys first: ROLL has some of verl's beside its own."""
+"""All frameworks, those with the most telling keys first: ROLL has some of verl's beside its
+own."""
 
 
 def recognise(keys: Collection[str], config: Flat, name: str | None = None) -> Framework | None:

@@ -147,7 +147,6 @@ AREAL = Framework(
     columns={
         "reward": ("ppo_actor/task_reward/avg", "rollout/reward"),
         "clip_fraction": ("ppo_actor/update/clip_ratio/avg",),
-        "kl_ref": ("ppo_actor/kl_rewards/avg",),
         "kl_old": ("ppo_actor/update/approx_kl/avg", "ppo_actor/update/behave_approx_kl/avg"),
         "entropy": ("ppo_actor/update/entropy/avg",),
         "grad_norm": ("ppo_actor/update/grad_norm",),

@@ -88,7 +88,7 @@ def _complete(facts: Facts, config: Flat) -> None:
     if any(name.startswith("train_env_manager.") for name in config):
         _agentic(facts, config)
     part = _minibatch(config)
-    put(facts, "minibatch_responses", part, "derived")
+    put(facts, "minibatch_responses", part)
     if on(config, "use_pg_clip_range"):
         put(facts, "clip_low", numeric(config.get("pg_clip_low")))
         put(facts, "clip_high", numeric(config.get("pg_clip_high")))

@@ -5,8 +5,8 @@
 - A validation at step s is measured after s rollouts; the one at 0 is before training (on by
   default).
 
-Read in the source of SkyRL 0.1 to 0.4. Whether it samples while it trains, no setting says: the
-keys below `async/` do.
+Read in the source of SkyRL 0.1 to 0.4. Whether it samples while it trains is decided by the script
+that is started, and stands in no setting.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ SKYRL = Framework(
     ),
     steps={"trainer/global_step": 1, "step": 1, "_step": 1},
     schedule_counts="optimizer",
+    synchronous=None,
     columns={
         "reward": ("reward/avg_raw_reward",),
         "clip_fraction": ("policy/clip_ratio", "policy/ppo_clip_ratio"),

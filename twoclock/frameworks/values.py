@@ -14,6 +14,7 @@ from twoclock.frameworks.base import Fact, Facts, Source, limit
 from twoclock.frameworks.config import Flat
 
 _LARGEST = 2.0**62
+_NOTHING = ("", "none", "null", "???")
 
 
 def numeric(value: Any) -> float | None:
@@ -64,8 +65,16 @@ def count(value: Any) -> int | None:
 
 
 def text(value: Any) -> str | None:
-    """Return a text that says something."""
-    return value if isinstance(value, str) and value.strip() else None
+    """Return a text that says something: not a word for none, nor a reference to another setting.
+
+    Examples
+    --------
+    >>> text("cosine"), text("None"), text("${policy.model_name}"), text("???")
+    ('cosine', None, None, None)
+    """
+    if not isinstance(value, str) or value.strip().lower() in _NOTHING:
+        return None
+    return None if value.startswith("${") else value
 
 
 def bound(value: Any) -> float | None:
