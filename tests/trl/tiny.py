@@ -96,6 +96,7 @@ def make_trainer(model, out, callbacks, *, reward=None, **settings):
         "eval_strategy": "steps",
         "eval_steps": 8,
         "save_strategy": "no",
+        "report_to": "none",
         "seed": 5,
         **settings,
     }
@@ -104,7 +105,6 @@ def make_trainer(model, out, callbacks, *, reward=None, **settings):
         use_cpu=True,
         bf16=False,
         activation_checkpointing=False,
-        report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=False,
         **config,
