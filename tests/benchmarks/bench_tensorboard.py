@@ -5,46 +5,19 @@ reader keeps all points (its sampling is off); where it is not installed that li
 """
 
 import resource
-import struct
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests.event_bytes import record, scalar
 from twoclock.reading import ReadOptions
-from twoclock.sources.record_file import masked_crc
 from twoclock.sources.tensorboard import read_event_folder
 
 TAGS = ("train/reward", "train/loss", "train/grad_norm", "train/entropy")
 STEPS = 50_000
 LONG = 500_000
 """Steps of the long file: 2,000,000 scalars."""
-
-
-def record(content):
-    """Return a record with its framing."""
-    length = struct.pack("<Q", len(content))
-    return b"".join(
-        (length, struct.pack("<I", masked_crc(length)), content,
-         struct.pack("<I", masked_crc(content)))
-    )  # fmt: skip
-
-
-def varint(number):
-    """Return a whole number as protobuf writes it."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def scalar(tag, step, value, wall=0.0):
-    """Return the record of a plain scalar."""
-    inner = b"\x0a" + varint(len(tag)) + tag + b"\x15" + struct.pack("<f", value)
-    summary = b"\x0a" + varint(len(inner)) + inner
-    head = b"\x09" + struct.pack("<d", wall) + (b"\x10" + varint(step) if step else b"")
-    return record(head + b"\x2a" + varint(len(summary)) + summary)
 
 
 def write(folder, steps):

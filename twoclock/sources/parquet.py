@@ -25,6 +25,7 @@ from twoclock.sources.native import (
     STEP_COLUMNS,
     native_row,
 )
+from twoclock.sources.packed import unpacked
 from twoclock.sources.rows import RowStore
 
 MAGIC = b"PAR1"
@@ -42,7 +43,7 @@ def iter_rows(path: Path) -> Iterator[dict[str, Any]]:
         It cannot be read.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        with unpacked(path, []) as plain, pq.ParquetFile(plain) as file:
             names = file.schema_arrow.names
             if len(set(names)) != len(names):
                 msg = "two columns have one name"
