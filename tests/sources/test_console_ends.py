@@ -138,3 +138,16 @@ def test_the_overrides_of_verl(tmp_path):
     config = log_of(tmp_path, text).config
     assert config["actor_rollout_ref.rollout.n"] == "8"
     assert config["trainer.project_name"] == "p"
+
+
+def test_objects_within_objects_are_kept_apart(tmp_path):
+    """Names within a value are none of the object's own, and what follows it is still read."""
+    text = (
+        "GRPOConfig(\naccelerator_config={'a': {'seed': 1}, 'b': (1, 2)},\n"
+        "peft=LoraConfig(r=8, learning_rate=1.0),\nlogging_dir='a, b=3',\nlearning_rate=1e-06,\n)\n"
+        "Other(beta=0.5)\n"
+    )
+    config = log_of(tmp_path, text + ROW).config
+    assert config["learning_rate"] == 1e-6
+    assert config["logging_dir"] == "a, b=3"
+    assert not {"seed", "r", "b", "beta"} & set(config)

@@ -134,7 +134,7 @@ def test_areal_boxes_below_their_step(tmp_path):
         "╰──────────────────────────────┴────────────┴───────────────────────┴────────────╯\n"
     )
     log = log_of(tmp_path, text)
-    assert (log.reader, values(log, "global_step")) == ("areal-console", [(0, 2.0)])
+    assert (log.reader, values(log, "step")) == ("areal-console", [(0, 2.0)])
     assert values(log, "ppo_actor/task_reward/avg") == [(0, 0.412)]
     assert values(log, "ppo_actor/update/lr") == [(0, 1e-6)]
     assert values(log, "ppo_actor/update/grad_norm") == [(0, None)]

@@ -38,7 +38,7 @@ def find_dialect(head: Head) -> Dialect | None:
     """Return the dialect of a console, or None when it is none that is known."""
     named = not head.name.endswith(_NO_CONSOLE)
     found = _by_row(head.path, SEARCHED if named else len(head.data))
-    if found is not None:
+    if found is not None or not named:
         return found
     return next((d for d in DIALECTS if any(sign in head.data for sign in d.signs)), None)
 

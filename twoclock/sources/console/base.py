@@ -71,14 +71,16 @@ class Console:
             if step is not None:
                 self.reached = step if self.reached is None else max(step, self.reached)
 
-    def add_dict(self, first: Mapping[str, Any], line: Line, at: int, prefix: str = "") -> None:
-        """Keep the row of `first` and the dictionary that opens at `at` in the line."""
+    def add_dict(
+        self, first: Mapping[str, Any], line: Line, at: int, spelt: Callable[[str], str] = str
+    ) -> None:
+        """Keep the row of `first` and the dictionary that opens at `at`, its keys spelt anew."""
         found = read_dict(line.text, at)
         if found.end < 0:
             self.table.cut = line.number
         row = dict(first)
         for key, value in found.items.items():
-            row.setdefault(key if key.startswith(prefix) else prefix + key, value)
+            row.setdefault(spelt(key), value)
         if found.items:
             self.add(row, line, next(iter(first.values())))
 
@@ -173,6 +175,7 @@ def read_console(dialect: Dialect, path: Path, options: ReadOptions) -> list[Log
             if not console.table.count:
                 console.settings.see(line, watch)
     parser.close()
+    console.settings.close()
     if not console.table.count:
         why = f"no line {dialect.row!r}; the run stopped before its first step"
         msg = f"no metrics: {dialect.remedy or why}"

@@ -42,6 +42,8 @@ _SLIME_CLOCKS = {
     "passrate": ("rollout/step", "passrate/"),
 }  # fmt: skip
 
+_SLIME_GROUPS = ("rollout/", "perf/", "eval/", "train/", "passrate/", "multi_turn/")
+
 
 class _Slime(Parser):
     """Rows of several clocks: rollouts, evaluations and optimizer steps, each under its own key."""
@@ -51,7 +53,11 @@ class _Slime(Parser):
         if found is None:
             return False
         clock, prefix = _SLIME_CLOCKS[found[1]]
-        self.console.add_dict({clock: int(found[2][:18])}, line, found.end(), prefix)
+
+        def spelt(key: str) -> str:
+            return key if key.startswith(_SLIME_GROUPS) else prefix + key
+
+        self.console.add_dict({clock: int(found[2][:18])}, line, found.end(), spelt)
         return True
 
 

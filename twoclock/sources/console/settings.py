@@ -7,23 +7,18 @@ from typing import Any
 
 from twoclock.sources.console.blocks import Watch
 from twoclock.sources.console.lines import Line, without_stamp
+from twoclock.sources.console.objects import ArgumentObject
 
 MARKS = (b"Namespace(", b"Config(", b"Arguments(", b" --", b" ...")
 """A line that begins a configuration holds one of these, or begins with a flag."""
 
 MAX_NAMES = 5000
 _MAX_LINES = 20_000
-_OBJECT = re.compile(
-    r"(?:^|[\s=:])(?:Namespace|\w*GRPO\w*Config|\w*GRPO\w*Arguments|TrainingArguments)\("
-)
+_OBJECT_LINES = 1000
 _FLAG = re.compile(r"(?<!\S)--([A-Za-z][\w.-]*)(?:=(\S+)|\s+(?!--)([^\s\\]\S*))?")
 _COMMAND = re.compile(r"\.py\b|python|ray job submit|torchrun|(?:^|\s)-m \w")
 _OTHER = re.compile(r"vllm serve|sglang|api_server|pip install|ray start|disable with")
 _ROW = re.compile(r"\s*([A-Za-z_]\w*) \.{3,} ?(\S.*)?$")
-_PART = re.compile(
-    r"\s*([A-Za-z_]\w*)=((?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({][^\[\](){}]*[\])}]"
-    r"|<[^<>]*>|[^,()'\"\[\]{}<>\s])*)\s*(,|\)|$)"
-)
 _WORDS = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -72,16 +67,18 @@ class Settings:
 
     def __init__(self) -> None:
         self.flat: dict[str, Any] = {}
-        self._open: str | None = None
+        self._open: ArgumentObject | None = None
         self._worker = ""
         self._command = False
+        self._lines = 0
 
     def see(self, line: Line, watch: Watch) -> None:
         """Look at a line before the first row."""
         text = line.text
         if self._open is not None:
             if line.worker == self._worker:
-                self._continue(text)
+                self._open.feed(text)
+            self._read(watch)
             return
         if "--" in text:
             if not _OTHER.search(text) and (self._command or _COMMAND.search(text)):
@@ -90,34 +87,30 @@ class Settings:
                 watch.everything = max(watch.everything, int(self._command))
             return
         self._command = self._command and text.rstrip().endswith("\\")
-        if "(" in text:
-            found = _OBJECT.search(text)
-            if found:
-                self._worker, self._open = line.worker, ""
-                self._continue(text[found.end() :])
-                if self._open is not None:
-                    watch.everything = max(watch.everything, 500)
+        if "(" in text and ArgumentObject.begins(text):
+            self._worker, self._open = line.worker, ArgumentObject(text)
+            self._lines = 0
+            self._read(watch)
         elif " ..." in text:
             row = _ROW.match(without_stamp(text))
             if row and row[2]:
                 self._put({row[1]: plain(row[2])})
 
-    def _continue(self, text: str) -> None:
-        """Read ``name=value,`` pairs up to the closing bracket or to what is none."""
-        text = (self._open or "") + text
-        at = 0
-        self._open = ""
-        while at < len(text):
-            part = _PART.match(text, at)
-            if part is None:
-                self._open = None if text[at:].strip() else ""
-                return
-            if part[2]:
-                self._put({part[1]: plain(part[2])})
-            at = part.end()
-            if part[3] == ")":
-                self._open = None
-                return
+    def _read(self, watch: Watch) -> None:
+        """Take the values that an argument object holds so far, and wait for its next line."""
+        if self._open is None:
+            return
+        self._lines += 1
+        if self._open.closed or self._lines > _OBJECT_LINES:
+            self._put({name: plain(value) for name, value in self._open.pairs.items()})
+            self._open = None
+        else:
+            watch.everything = max(watch.everything, 1)
+
+    def close(self) -> None:
+        """Take what an object holds whose end is missing."""
+        self._lines = _OBJECT_LINES
+        self._read(Watch(()))
 
     def _put(self, found: dict[str, Any]) -> None:
         for name, value in found.items():

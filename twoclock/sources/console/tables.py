@@ -74,7 +74,7 @@ class _AReaL(_Block):
 
     def close(self) -> None:
         if self.step is not None:
-            self.flush(global_step=self.step)
+            self.flush(step=self.step)
 
 
 AREAL = Dialect(
@@ -85,7 +85,7 @@ AREAL = Dialect(
     signs=(b"areal.launcher", b"areal/launcher", b"areal.utils", b"[StatsLogger"),
     row="Train step N/M done",
     more=("│".encode(), "┃".encode(), b"| ", b"Stats (", b"Training completes!"),
-    columns={"step": ("global_step",)},
+    columns={"step": ("step",)},
     synchronous=None,
 )
 
