@@ -48,7 +48,14 @@ def test_prime_rl_counts_batches_from_zero_in_both_ways(begins):
     assert arranged(PRIME_RL, rows)["step"] == {0: 0, 1: 0, 2: 1, 3: 2}
 
 
-@pytest.mark.parametrize(("extra", "first"), [({}, 101), ({"time/pack": 0.1}, 100)])
+@pytest.mark.parametrize("name", ["eval/aime/policy_version", "progress/ckpt_step"])
+def test_prime_rl_validations_stand_at_the_weights_they_measured(name):
+    """A validation asked for at step 4 of weights with 2 updates stands at 2."""
+    rows = [prime(0), prime(1), prime(2), {"step": 4, "eval/aime/avg@4": 0.3, name: 2}]
+    assert arranged(PRIME_RL, rows)["step"][3] == 2
+
+
+@pytest.mark.parametrize(("extra", "first"), [({}, 101), ({"progress/total_rollouts": 64}, 100)])
 def test_prime_rl_without_its_beginning_is_told_by_its_version(extra, first):
     """A log that begins at 101 counts from 0 in old versions and from 1 in the newest."""
     assert arranged(PRIME_RL, [prime(101, **extra), prime(102, **extra)])["step"][0] == first

@@ -2,8 +2,8 @@
 
 - A step is one batch; it counts from 1 in the newest versions and from 0 before (until mid 2026).
 - `orchestrator.batch_size` counts responses; a batch given in tokens has no fixed number of them.
-- A validation at step s is measured with s batches trained on, in both ways of counting. Sampling
-  is asynchronous, so the weights may lag behind by a few.
+- A validation at step s is asked for with about s batches trained on. Sampling is asynchronous;
+  where its row names the weights (`policy_version`, `ckpt_step`), these count.
 
 Read in the source of prime-rl 0.3 to 0.8.1. Trainer and orchestrator are two logs of one run. The
 loss masks tokens whose probability has moved too far, so clipping acts in every run. Non-finite
@@ -19,6 +19,7 @@ import numpy as np
 from twoclock.frameworks.base import Facts, Framework, Pair, Setting
 from twoclock.frameworks.clocks import Floats, gathered, holding, spread, trained_from_zero
 from twoclock.frameworks.config import Flat
+from twoclock.frameworks.patterns import matching
 from twoclock.frameworks.values import (
     bound_above_zero,
     count,
@@ -35,11 +36,14 @@ from twoclock.frameworks.values import (
 _TOTALS = ("progress/total_rollouts", "progress/total_samples")
 _EACH = ("progress/rollouts", "progress/samples")
 _TRAIN = (
-    "loss/*", "optim/*", "progress/*", "reward/*", "train/*", "entropy/*", "mismatch_kl/*",
+    "loss/*", "optim/*", *_EACH, *_TOTALS, "reward/*", "train/*", "entropy/*", "mismatch_kl/*",
     "perf/*",
 )  # fmt: skip
-_NEWEST = ("time/pack", "off_policy/in_flight/mean", "eval/*/policy_version")
+_NEWEST = ("progress/total_rollouts", "train/agg/*", "eval/*/policy_version")
 """Keys of the versions whose first step is 1."""
+
+_VERSIONS = ("eval/*/policy_version", "progress/ckpt_step")
+"""Updates behind the weights that a validation measured."""
 
 
 def _plain(key: str) -> str:
@@ -60,7 +64,8 @@ def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[st
     Returns
     -------
     mapping
-        ``step`` (a training row at s trains on batch s, a validation at s comes before it),
+        ``step`` (a training row at s trains on batch s, a validation at s measures what s batches
+        gave),
         ``responses`` after the batch of the row, and ``loss/mean`` with NaN where the trainer
         counted values that are not finite.
 
@@ -75,7 +80,7 @@ def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[st
     out: dict[str, Pair] = {}
     step = trained_from_zero(columns, rows, ("step", "_step"), _TRAIN, _NEWEST)
     if step is not None:
-        out["step"] = step
+        out["step"] = gathered(_measured(spread(step, rows), columns, rows))
     total = _total(columns, rows)
     if total is not None:
         out["responses"] = gathered(total)
@@ -87,6 +92,19 @@ def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[st
         at = np.flatnonzero(logged)
         out["loss/mean"] = (at, np.where(broken, np.nan, loss)[at])
     return out
+
+
+def _measured(step: Floats, columns: Mapping[str, Pair], rows: int) -> Floats:
+    """Return the steps, those of validations by the weights that they measured where these stand.
+
+    Sampling runs ahead of the training, so a validation asked for at a step may measure weights of
+    an earlier one.
+    """
+    alone = holding(("eval/*",), columns, rows) & ~holding(_TRAIN, columns, rows)
+    for key in matching(_VERSIONS, columns):
+        version = spread(columns[key], rows)
+        step = np.where(alone & np.isfinite(version) & np.isfinite(step), version, step)
+    return step
 
 
 def _total(columns: Mapping[str, Pair], rows: int) -> Floats | None:
