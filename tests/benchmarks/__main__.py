@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("bootstrap", "cli", "tensorboard", "trainer")
+NAMES = ("bootstrap", "cli", "jsonl", "many_runs", "tensorboard", "trainer")
 
 
 def main(names):

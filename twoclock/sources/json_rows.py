@@ -10,35 +10,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from twoclock.errors import SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
+from twoclock.sources.json_values import parse
 from twoclock.sources.several_runs import RunStores
 from twoclock.sources.text import iter_lines, read_document
+
+__all__ = [
+    "JSON_ARRAY", "JSON_LINES", "iter_array", "iter_objects", "logs_of", "mapped_keys", "parse",
+    "run_stores",
+]  # fmt: skip
 
 ENVELOPES = ("metrics", "data", "logs")
 """Keys under which some writers put the row itself (``{"step": 1, "metrics": {...}}``)."""
 
+_WRAPPED = frozenset((*ENVELOPES, "kind"))
 _DAMAGED = (ValueError, RecursionError)
-
-
-def parse(text: bytes | str) -> Any:
-    """Return the JSON value, with NaN and Infinity allowed and bad bytes replaced.
-
-    Raises
-    ------
-    ValueError, RecursionError
-        It is not JSON.
-    """
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", errors="replace")
-        return json.loads(text)
 
 
 def mapped_keys(options: ReadOptions) -> tuple[str, ...]:
@@ -56,14 +45,14 @@ def iter_objects(path: Path, notes: list[Note]) -> Iterator[tuple[int, dict[str,
     bad: list[int] = []
     cut = False
     for line, raw in iter_lines(path, notes):
-        if not raw.strip():
-            continue
         try:
             row = parse(raw)
         except _DAMAGED:
             row = None
         if isinstance(row, dict):
             yield line, row
+            continue
+        if not raw.strip():
             continue
         cut = not raw.endswith(b"\n")
         bad.append(line)
@@ -84,6 +73,8 @@ def unwrap(row: Mapping[str, Any]) -> Mapping[str, Any]:
     >>> unwrap({"step": 3, "data": {"loss": 0.1}})
     {'step': 3, 'loss': 0.1}
     """
+    if row.keys().isdisjoint(_WRAPPED):
+        return row
     if row.get("kind") == "eval" and "metric" in row and "accuracy" in row:
         # a native row that lost its run.json: several metrics must not share one key
         return {**row, f"eval/{row['metric']}": row["accuracy"], "accuracy": ""}

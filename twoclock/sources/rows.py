@@ -7,8 +7,7 @@ their numbers.
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +18,20 @@ import numpy.typing as npt
 from twoclock.errors import SourceError
 from twoclock.sources.cells import number
 from twoclock.sources.columns import RUN_TEXTS, is_wanted
+from twoclock.sources.stretches import WAITING_BYTES, Column, Plan, Stretches
+
+__all__ = ["NO_ROWS", "Floats", "Ints", "Rejected", "RowStore", "Rows", "Stretches", "Values"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 MAX_INT = 2**62
 """Whole numbers beyond this are looked at one by one."""
+
+_NUMBERS = frozenset((float, int))
+
+MAX_PLANS = 100
+"""Sets of keys of one log whose rows are read the quick way."""
 
 MAX_KEYS = 20_000
 """Distinct keys that are remembered, and that may be wanted, in one log.
@@ -53,68 +60,6 @@ class Values:
         """Return the finite values only."""
         keep = np.isfinite(self.value)
         return self if keep.all() else Values(self.at[keep], self.value[keep])
-
-
-class Stretches:
-    """Whole numbers in the order in which they came, kept as stretches of consecutive ones.
-
-    Examples
-    --------
-    >>> lines = Stretches()
-    >>> for index, line in enumerate([1, 2, 5, 6]):
-    ...     lines.put(index, line)
-    >>> lines[3], lines.numbers(4)
-    (6, array([1, 2, 5, 6], dtype=int32))
-    """
-
-    __slots__ = ("_first", "_index", "end")
-
-    def __init__(self) -> None:
-        self._first: array[int] = array("I")
-        self._index: array[int] = array("I")
-        self.end = -1
-
-    def put(self, index: int, number: int) -> None:
-        """Add a number; `index` counts those before it."""
-        if number != self.end:
-            self._first.append(number)
-            self._index.append(index)
-        self.end = number + 1
-
-    def __getitem__(self, index: int) -> int:
-        """Return one number."""
-        stretch = bisect_right(self._index, index) - 1
-        return self._first[stretch] + index - self._index[stretch]
-
-    @property
-    def mark(self) -> tuple[bytes, bytes]:
-        """What equal stretches have in common."""
-        return self._first.tobytes(), self._index.tobytes()
-
-    def numbers(self, count: int) -> npt.NDArray[np.int32]:
-        """Return all `count` numbers."""
-        if len(self._first) == 1:
-            return np.arange(self._first[0], self._first[0] + count, dtype=np.int32)
-        first = np.array(self._first, dtype=np.int32)
-        index = np.array(self._index, dtype=np.int32)
-        out = np.arange(count, dtype=np.int32)
-        out += np.repeat(first - index, np.diff(index, append=np.int32(count)))
-        return out
-
-
-class _Column(Stretches):
-    """The values of one key so far, and their rows."""
-
-    __slots__ = ("append", "value")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.value: array[float] = array("d")
-        self.append = self.value.append
-
-    def add(self, at: int, value: float) -> None:
-        self.put(len(self.value), at)
-        self.append(value)
 
 
 @dataclass(frozen=True)
@@ -181,10 +126,13 @@ class RowStore:
         self._prefix = prefix
         self._extra = frozenset(extra_keys)
         self._nested = frozenset(k.rpartition(".")[0] for k in self._extra if "." in k)
-        self._columns: dict[str, _Column | None] = {}
+        self._columns: dict[str, Column | None] = {}
         self._wanted = 0
         self._lines = Stretches()
         self._count = 0
+        self._keys: tuple[str, ...] = ()
+        self._plan: Plan | None = None
+        self._plans: dict[tuple[str, ...], Plan | None] = {}
         self._texts: dict[str, str | None] = {}
         self._rejected: dict[str, Rejected] = {}
 
@@ -201,6 +149,39 @@ class RowStore:
             self._lines.end = line + 1
         else:
             self._lines.put(at, line)
+        keys = tuple(row)
+        if keys != self._keys:
+            self._flush()
+            self._keys, self._plan = keys, self._plans.get(keys)
+        plan = self._plan
+        if plan is not None:
+            values = plan.pick(row)
+            if _NUMBERS.issuperset(map(type, values)):
+                try:
+                    plan.waiting += plan.pack(*values)
+                except struct.error:  # a whole number beyond all floats
+                    pass
+                else:
+                    if len(plan.waiting) >= WAITING_BYTES:
+                        plan.flush(at + 1)
+                    return
+            plan.flush(at)
+        self._add_singly(row, at)
+        if keys not in self._plans and len(self._plans) < MAX_PLANS:
+            self._plan = self._plans[keys] = self._plan_for(keys)
+
+    def _plan_for(self, keys: tuple[str, ...]) -> Plan | None:
+        """Prepare for more rows with the keys of one that was added, if nothing in it is odd."""
+        found = [(key, self._columns.get(key)) for key in keys]
+        wanted = {key: column for key, column in found if column is not None}
+        odd = any(key in RUN_TEXTS or key in self._nested for key in keys if key not in wanted)
+        return None if odd or len(wanted) < 2 else Plan(wanted)
+
+    def _flush(self) -> None:
+        if self._plan is not None:
+            self._plan.flush(self._count - 1)
+
+    def _add_singly(self, row: Mapping[str, Any], at: int) -> None:
         columns = self._columns
         for key, value in row.items():
             try:
@@ -215,15 +196,11 @@ class RowStore:
                 continue
             kind = type(value)
             if kind is float or (kind is int and -MAX_INT < value < MAX_INT):
-                if at == column.end:  # as `add` does, without its calls
-                    column.end = at + 1
-                    column.append(value)
-                else:
-                    column.add(at, value)
+                column.add(at, value)
             else:
                 self._add_odd(key, value, at, column)
 
-    def _new_column(self, key: str) -> _Column | None:
+    def _new_column(self, key: str) -> Column | None:
         wanted = (
             key in self._extra or key in RUN_TEXTS or key.startswith(self._prefix) or is_wanted(key)
         )
@@ -238,10 +215,10 @@ class RowStore:
                 "of keys, not a run log"
             )
             raise SourceError(msg)
-        column = self._columns[key] = _Column()
+        column = self._columns[key] = Column()
         return column
 
-    def _add_odd(self, key: str, value: Any, at: int, column: _Column) -> None:
+    def _add_odd(self, key: str, value: Any, at: int, column: Column) -> None:
         parsed = number(value)
         if isinstance(parsed, float):
             column.add(at, parsed)
@@ -267,12 +244,14 @@ class RowStore:
         for inner, item in value.items():
             name = f"{key}.{inner}"
             if name in self._extra:
-                column = self._columns.setdefault(name, _Column())
+                column = self._columns.setdefault(name, Column())
                 if column is not None:
                     self._add_odd(name, item, at, column)
 
     def finish(self) -> Rows:
         """Return the collected rows."""
+        if self._plan is not None:
+            self._plan.flush(self._count)
         rows: dict[Any, npt.NDArray[np.int32]] = {}
         values: dict[str, Values] = {}
         for key, column in self._columns.items():

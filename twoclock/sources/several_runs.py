@@ -46,6 +46,8 @@ class RunStores:
         self._run_keys = (*aliases.get("run_id", ()), *RUN_KEYS)
         self._identity = [(*aliases.get(name, ()), name) for name in IDENTITY]
         self._last = ["" for _ in IDENTITY]
+        self._telling = frozenset((*self._run_keys, *(k for keys in self._identity for k in keys)))
+        self._same: RowStore | None = None
         self._stores: dict[tuple[str, ...], RowStore] = {}
 
     @property
@@ -55,6 +57,9 @@ class RunStores:
 
     def add(self, row: Mapping[str, Any], line: int, name: str = "") -> None:
         """Keep a row with the run `name`, or with the one that it names itself, if any."""
+        if self._same is not None and not name and row.keys().isdisjoint(self._telling):
+            self._same.add(row, line)
+            return
         if not name:
             for key in self._run_keys:
                 value = row.get(key)
@@ -68,6 +73,7 @@ class RunStores:
                 msg = f"more than {MAX_RUNS} runs in one file, the first extra one at line {line}"
                 raise SourceError(msg)
             store = self._stores[mark] = RowStore(self._extra)
+        self._same = None if name else store
         store.add(row, line)
 
     def _identity_of(self, row: Mapping[str, Any]) -> tuple[str, ...]:
