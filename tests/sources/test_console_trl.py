@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.reading import SHARED, write
+from tests.reading import SHARED, note, write
 from twoclock.errors import SourceError
 from twoclock.reading import ReadOptions
+from twoclock.runs import read_runs
 from twoclock.sources.console import read
 
 BLANK = " " * 46
@@ -66,8 +67,8 @@ def test_each_row_has_the_step_of_its_repaint(tmp_path, buffered):
     assert steps(log) == [5, 10, 15, 20]
     assert log.rows.values["reward"].value.tolist() == [0.005, 0.01, 0.015, 0.02]
     assert (log.config["max_steps"], log.config["logging_steps"]) == (20, 5)
-    (note,) = [n for n in log.notes if n.code == "steps_from_bar"]
-    assert note.count == 4
+    (told,) = [n for n in log.notes if n.code == "steps_from_bar"]
+    assert told.count == 4
 
 
 @pytest.mark.parametrize("buffered", [0, 99])
@@ -145,3 +146,47 @@ def test_the_real_console_of_trl():
     assert log.rows.values["learning_rate"].value[1] == 4.9943873930671175e-06
     assert (log.config["max_steps"], log.config["logging_steps"]) == (1875, 20)
     assert log.facts["ended"].value == "completed"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "***** Running training *****\n  Num examples = 15,000\n  Num Epochs = 1\n"
+        "  Instantaneous batch size per device = 4\n"
+        "  Total train batch size (w. parallel, distributed & accumulation) = 24\n"
+        "  Gradient Accumulation steps = 2\n  Total optimization steps = 20\n",
+        "   \\\\   /|    Num examples = 15,000 | Num Epochs = 1 | Total steps = 20\n"
+        "O^O/ \\_/ \\    Batch size per device = 4 | Gradient accumulation steps = 2\n"
+        "\\        /    Data Parallel GPUs = 3 | Total batch size (4 x 2 x 3) = 24\n",
+    ],
+    ids=["transformers", "unsloth"],
+)
+def test_the_sizes_that_are_announced(tmp_path, header):
+    """Batch of a device, accumulation and processes are read from what stands above training."""
+    config = log_of(tmp_path, header + console()).config
+    assert config["per_device_train_batch_size"] == 4
+    assert config["gradient_accumulation_steps"] == 2
+    assert config["world_size"] == 3
+    assert config["max_steps"] == 20
+
+
+def test_rows_that_print_their_step(tmp_path):
+    """ms-swift's rows have the step in them, and need no bar."""
+    text = "".join(
+        f"{{'loss': 0.1, 'reward': 0.{n}, 'epoch': 0.{n}, 'global_step/max_steps': '{5 * n}/50', "
+        f"'elapsed_time': '1m 2s'}}\n" for n in (1, 2, 3)
+    )  # fmt: skip
+    log = log_of(tmp_path, text)
+    assert steps(log) == [5, 10, 15]
+    assert log.rows.values["reward"].value.tolist() == [0.1, 0.2, 0.3]
+    assert not [n for n in log.notes if n.code == "steps_from_bar"]
+
+
+@shared
+def test_the_real_console_of_trl_makes_a_run():
+    """The responses follow from the steps and the batch that is given."""
+    runs = read_runs(SHARED / "trl-console-no-steps.log", ReadOptions(batch_size=8))
+    row = runs.runs.iloc[0]
+    assert (row["framework"], row["ended"]) == ("trl", "completed")
+    assert runs.steps["responses"].iloc[[0, -1]].tolist() == [160, 15_000]
+    assert note(runs, "steps_from_bar").count == 94

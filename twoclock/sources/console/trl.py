@@ -8,7 +8,8 @@ below the training's: one blank after that bar, where a row makes two.
 
 Steps found so are taken only when everything agrees: they never fall, training rows follow each
 other at one distance (`logging_steps`; the first may be step 1), and one number of steps an epoch
-explains the ``epoch`` of every row within its rounding and one step.
+explains the ``epoch`` of every row within its rounding and one step. ms-swift prints the step in
+the row itself.
 """
 
 from __future__ import annotations
@@ -28,6 +29,21 @@ from twoclock.sources.rows import Floats, Values
 from twoclock.sources.trl import COLUMNS, steps_between_rewards
 
 _ROW = re.compile(r"\{'[^{}]*'epoch': ?[^{}\n]*\}?\s*$")
+_OWN_STEP = "global_step/max_steps"
+"""Key under which ms-swift prints the step itself (``'20/1875'``)."""
+
+_HEADER = tuple(
+    (name, re.compile(pattern, re.IGNORECASE))
+    for name, pattern in (
+        ("per_device_train_batch_size", r"batch size per device = ([\d,]+)"),
+        ("gradient_accumulation_steps", r"gradient accumulation steps = (\d+)"),
+        ("world_size", r"data parallel gpus = (\d+)"),
+        ("total", r"total (?:train )?batch size \([^()]*\) = ([\d,]+)"),
+        ("max_steps", r"total (?:optimization )?steps = ([\d,]+)"),
+    )
+)
+"""What the trainer (and unsloth) announce before training, by name of the argument."""
+
 _KEYS = re.compile(r"'(?:loss|eval_loss|reward|eval_reward|num_tokens|train_runtime)': ")
 _BAR = re.compile(r"\s*\d{1,3}%\|[^|]*\| *(\d+)/(\d+) \[")
 _MAX_BARS = 4
@@ -55,6 +71,8 @@ class _TRL(Parser):
         self.blanks = 0
         self.other: int | None = None
         self.after: int | None = None
+        self.own: list[str] = []
+        self.header: dict[str, int] = {}
 
     def see(self, line: Line) -> bool:
         text = line.text
@@ -67,8 +85,17 @@ class _TRL(Parser):
             return False
         else:
             self.after = None
-            return False
+            return self._announced(text)
         return True
+
+    def _announced(self, text: str) -> bool:
+        """Take the sizes out of what is said before the training."""
+        if " = " not in text or len(text) > 1000 or self.epochs:
+            return False
+        found = {name: said[1] for name, mark in _HEADER if (said := mark.search(text))}
+        for name, number in found.items():
+            self.header.setdefault(name, int(number.replace(",", "")))
+        return bool(found)
 
     def _add(self, line: Line) -> None:
         found = read_dict(line.text, line.text.index("{'"))
@@ -83,6 +110,7 @@ class _TRL(Parser):
             return
         self.after = before
         self.epochs.append(items["epoch"])
+        self.own.append(items.get(_OWN_STEP, ""))
         eval_ = any(key.startswith("eval_") for key in items)
         self.kinds.append("end" if "train_runtime" in items else "eval" if eval_ else "train")
 
@@ -102,15 +130,31 @@ class _TRL(Parser):
         self.blanks, self.other, self.after = 0, total, None
 
     def finish(self, log: Log) -> Log:
+        log = replace(log, config={**self._sizes(), **log.config})
+        own = [re.fullmatch(r"(\d{1,12})/(\d{1,12})", text) for text in self.own]
+        if None not in own:
+            bar = _Bar(int(own[-1][2]))  # type: ignore[index] # none is missing
+            return self._placed(log, bar, np.array([float(o[1]) for o in own if o]))
         why = "no progress bar in it"
         for bar in self.bars.values():
             for steps in (self._following(bar), bar.repaints):
                 problem = self._problem(bar, steps)
                 if problem is None:
-                    return self._placed(log, bar, np.array(steps[: len(self.epochs)], float))
+                    placed = np.array(steps[: len(self.epochs)], float)
+                    return self._placed(log, bar, placed, noted=True)
                 why = problem
         msg = f"TRL console rows carry no step, and the bar does not tell it ({why}); {_REMEDY}"
         raise SourceError(msg, where=str(log.path))
+
+    def _sizes(self) -> dict[str, int]:
+        """Return what the trainer announced; the processes follow from the sizes of the batch."""
+        sizes = dict(self.header)
+        total = sizes.pop("total", 0)
+        device = sizes.get("per_device_train_batch_size", 0)
+        each = device * sizes.get("gradient_accumulation_steps", 0)
+        if each and total and total % each == 0:
+            sizes.setdefault("world_size", total // each)
+        return sizes
 
     def _following(self, bar: _Bar) -> list[int]:
         """Return what the bar said next after each row; empty unless it follows every one."""
@@ -130,30 +174,45 @@ class _TRL(Parser):
         train = at[np.array(self.kinds) == "train"]
         if len(train) < 2 or (np.diff(at) < 0).any():
             return "too few rows in order"
-        gaps = np.diff(train[1:] if train[0] == 1 and len(train) > 2 else train)
-        if len(np.unique(gaps)) != 1 or gaps[0] < 1:
+        distance = _distance(train)
+        if not distance:
             return "rows are at uneven distances"
-        if train[0] > 1 and train[0] % gaps[0]:
-            return f"rows are {gaps[0]:g} steps apart and begin at {train[0]:g}"
+        if train[0] > 1 and train[0] % distance:
+            return f"rows are {distance} steps apart and begin at {train[0]:g}"
         return None if _explains(at, self.epochs) else "it does not agree with 'epoch'"
 
-    def _placed(self, log: Log, bar: _Bar, steps: Floats) -> Log:
+    def _placed(self, log: Log, bar: _Bar, steps: Floats, *, noted: bool = False) -> Log:
+        """Return the log with its steps, which are told of where the bar gave them."""
         at = np.arange(len(steps), dtype=np.int32)
-        names = log.rows.names | {"step"}
         values = {**log.rows.values, "step": Values(at, steps)}
-        rows = replace(log.rows, values=values, names=names)
-        train = steps[np.array(self.kinds) == "train"]
-        distance = int(train[-1] - train[-2])
-        config = {"max_steps": bar.total, "logging_steps": distance, **log.config}
+        rows = replace(log.rows, values=values, names=log.rows.names | {"step"})
         facts = dict(log.facts)
         if "end" in self.kinds and steps[-1] >= bar.total:
             facts["ended"] = Fact("completed", "log")
-        between = steps_between_rewards(rows) if distance == 1 else None
-        if between is not None:
-            facts["steps_between_rewards"] = Fact(between, "derived")
-        message = f"rows carry no step; taken from the progress bar ({distance} steps apart)"
-        note = Note("steps_from_bar", message, where=str(log.path), count=len(steps))
-        return replace(log, rows=rows, config=config, facts=facts, notes=(*log.notes, note))
+        config, notes = {"max_steps": bar.total, **log.config}, log.notes
+        distance = _distance(steps[np.array(self.kinds) == "train"])
+        if distance:
+            config.setdefault("logging_steps", distance)
+            between = steps_between_rewards(rows) if distance == 1 else None
+            if between is not None:
+                facts["steps_between_rewards"] = Fact(between, "derived")
+        if noted:
+            message = f"rows carry no step; taken from the progress bar ({distance} steps apart)"
+            note = Note("steps_from_bar", message, where=str(log.path), count=len(steps))
+            notes = (*notes, note)
+        return replace(log, rows=rows, config=config, facts=facts, notes=notes)
+
+
+def _distance(steps: Floats) -> int:
+    """Return the steps from one training row to the next; 0 when they are uneven.
+
+    Examples
+    --------
+    >>> _distance(np.array([1.0, 5.0, 10.0, 15.0]))
+    5
+    """
+    gaps = np.diff(steps[1:] if len(steps) > 2 and steps[0] == 1 else steps)
+    return int(gaps[0]) if len(gaps) and gaps[0] >= 1 and (gaps == gaps[0]).all() else 0
 
 
 def _explains(steps: Floats, epochs: list[str]) -> bool:
@@ -188,7 +247,7 @@ TRL = Dialect(
     _TRL,
     signs=(b"GRPOConfig(", b"GRPOTrainer"),
     row="{'loss': ..., 'epoch': ...}",
-    more=(b"%|",),
+    more=(b"%|", b"atch size", b"teps = ", b"GPUs = "),
     columns=COLUMNS,
     step_counts="optimizer",
 )
