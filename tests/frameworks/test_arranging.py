@@ -13,6 +13,7 @@ from twoclock.frameworks.openrlhf import OPENRLHF
 from twoclock.frameworks.prime_rl import PRIME_RL
 from twoclock.frameworks.roll import ROLL
 from twoclock.frameworks.slime import SLIME
+from twoclock.sources.columns import is_wanted
 
 ARRANGED = [framework for framework in ALL if framework.arrange is not None]
 
@@ -74,6 +75,12 @@ def test_prime_rl_totals_include_the_batch_of_their_row(total_key, each_key, tot
     each = [64, 66, 64]
     rows = [prime(s, **{total_key: totals[s], each_key: each[s]}) for s in range(3)]
     assert arranged(PRIME_RL, rows)["responses"] == {0: 64, 1: 130, 2: 194}
+
+
+def test_prime_rl_rows_of_other_measurements_are_training_rows():
+    """A row without a metric that is read (times, memory) stands at the batch of its step."""
+    rows = [prime(1), {"step": 1, "time": 5.0}, prime(2), {"step": 2, "time": 9.0}]
+    assert list(arranged(PRIME_RL, rows)["step"].values()) == [0, 0, 1, 1]
 
 
 def test_prime_rl_names_losses_that_its_lines_leave_out():
@@ -197,6 +204,12 @@ def test_art_rows_of_both_ages_meet():
     for begins in (0, 1):
         rows = [val, {"step": begins, "train/reward": 0.2}, {"step": begins + 1, "loss/train": 0.1}]
         assert arranged(ART, rows)["step"] == {0: 0, 1: 0, 2: 1}
+
+
+@pytest.mark.parametrize("framework", ARRANGED, ids=lambda f: f.name)
+def test_what_arranging_needs_is_read(framework):
+    """Keys that only an arrangement uses are kept by the readers, too."""
+    assert all(is_wanted(key.replace("*", "x")) for key in framework.needs)
 
 
 @pytest.mark.parametrize("framework", ARRANGED, ids=lambda f: f.name)

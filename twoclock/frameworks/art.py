@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twoclock.frameworks.base import Facts, Framework, Pair, Setting
-from twoclock.frameworks.clocks import trained_from_zero
+from twoclock.frameworks.clocks import holding, trained_from_zero
 from twoclock.frameworks.values import not_negative, positive, text
 
 _TRAIN = ("train/*", "loss/*", "data/step_*")
@@ -45,7 +45,9 @@ def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[st
     >>> arrange(log, 2, {})["step"][1]
     array([0., 0.])
     """
-    step = trained_from_zero(columns, rows, ("training_step", "step"), _TRAIN, _NEWEST)
+    alone = holding(("val/*",), columns, rows) & ~holding(_TRAIN, columns, rows)
+    keys = ("training_step", "step")
+    step = trained_from_zero(columns, rows, keys, _NEWEST, measured=alone)
     return {} if step is None else {"step": step}
 
 
@@ -72,6 +74,7 @@ ART = Framework(
     },
     scores=(("val/reward",),),
     responses_each=("data/step_num_trajectories",),
+    needs=("training_step",),
     settings=(
         Setting("lr", ("learning_rate",), positive),
         Setting("kl_coef", ("beta", "kl_penalty_coef"), not_negative),

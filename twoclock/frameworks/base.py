@@ -116,6 +116,8 @@ class Framework:
         Keys that look like validations and are statistics of the training.
     responses_total, responses_each : tuple of str
         Keys of the responses generated so far, and in one rollout alone.
+    needs : tuple of str
+        Keys that only `arrange` reads.
     settings : tuple of Setting
         Where its configuration says the facts.
     defaults : mapping of str to object
@@ -143,6 +145,7 @@ class Framework:
     never_validation: tuple[str, ...] = ()
     responses_total: tuple[str, ...] = ()
     responses_each: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     plain: Callable[[str], str] = str
@@ -158,6 +161,7 @@ class Framework:
             *(key for tier in (*self.accuracy, *self.scores) for key in tier),
             *self.responses_total,
             *self.responses_each,
+            *self.needs,
         )
 
     def wrote(self, keys: Collection[str]) -> bool:

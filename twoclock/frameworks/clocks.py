@@ -74,17 +74,18 @@ def trained_from_zero(
     columns: Mapping[str, Pair],
     count: int,
     keys: tuple[str, ...],
-    train_keys: tuple[str, ...],
     newest: tuple[str, ...],
+    *,
+    measured: Bools,
 ) -> Pair | None:
     """Return the steps with those of training rows counted from 0, those of validations as logged.
 
     A validation at s is then measured before the update of step s, whichever way the framework
-    counts; None where no row has a step.
+    counts; None where no row has a step. `measured` are the rows of validations alone.
     """
     step = spread(first_of(keys, columns), count)
     if not np.isfinite(step).any():
         return None
-    trains = holding(train_keys, columns, count)
+    trains = ~measured
     begins = first_step(step, trains, columns, newest)
     return gathered(np.where(trains, step - begins, step))

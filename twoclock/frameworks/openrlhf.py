@@ -152,6 +152,7 @@ OPENRLHF = Framework(
     },
     accuracy=(("eval_*_pass1",),),
     responses_each=("rollout/num_samples",),
+    needs=(_EVAL_STEP,),
     settings=(
         Setting("prompts_per_rollout", ("rollout.batch_size", "rollout_batch_size"), count),
         Setting("group_size", ("rollout.n_samples_per_prompt", "n_samples_per_prompt"), count),

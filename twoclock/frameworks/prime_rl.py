@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from twoclock.frameworks.base import Facts, Framework, Pair, Setting
-from twoclock.frameworks.clocks import Floats, gathered, holding, spread, trained_from_zero
+from twoclock.frameworks.clocks import Bools, Floats, gathered, holding, spread, trained_from_zero
 from twoclock.frameworks.config import Flat
 from twoclock.frameworks.patterns import matching
 from twoclock.frameworks.values import (
@@ -78,9 +78,10 @@ def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[st
     (array([0., 1.]), array([ 0., nan]))
     """
     out: dict[str, Pair] = {}
-    step = trained_from_zero(columns, rows, ("step", "_step"), _TRAIN, _NEWEST)
+    alone = holding(("eval/*",), columns, rows) & ~holding(_TRAIN, columns, rows)
+    step = trained_from_zero(columns, rows, ("step", "_step"), _NEWEST, measured=alone)
     if step is not None:
-        out["step"] = gathered(_measured(spread(step, rows), columns, rows))
+        out["step"] = gathered(_measured(spread(step, rows), columns, alone))
     total = _total(columns, rows)
     if total is not None:
         out["responses"] = gathered(total)
@@ -94,15 +95,14 @@ def arrange(columns: Mapping[str, Pair], rows: int, _facts: Facts) -> Mapping[st
     return out
 
 
-def _measured(step: Floats, columns: Mapping[str, Pair], rows: int) -> Floats:
+def _measured(step: Floats, columns: Mapping[str, Pair], alone: Bools) -> Floats:
     """Return the steps, those of validations by the weights that they measured where these stand.
 
     Sampling runs ahead of the training, so a validation asked for at a step may measure weights of
     an earlier one.
     """
-    alone = holding(("eval/*",), columns, rows) & ~holding(_TRAIN, columns, rows)
     for key in matching(_VERSIONS, columns):
-        version = spread(columns[key], rows)
+        version = spread(columns[key], len(step))
         step = np.where(alone & np.isfinite(version) & np.isfinite(step), version, step)
     return step
 
@@ -186,8 +186,10 @@ PRIME_RL = Framework(
         ("eval/*/avg@*",),
     ),
     scores=(("eval/*/effective/*reward/mean",), ("eval/*/all/*reward/mean",)),
+    never_validation=("eval/*/policy_version",),
     responses_total=("responses", *_TOTALS),
     responses_each=_EACH,
+    needs=("loss/nan_count", *_VERSIONS),
     settings=(
         Setting("batch_size", ("orchestrator.batch_size", "batch_size"), count),
         Setting(

@@ -223,6 +223,7 @@ ROLL = Framework(
     scores=(("val_score/all/mean",), ("val/score/mean",)),
     responses_total=("system/samples",),
     responses_each=("system/responses",),
+    needs=("system/step",),
     settings=(
         Setting("prompts_per_rollout", ("rollout_batch_size",), count),
         Setting(

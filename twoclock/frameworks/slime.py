@@ -203,6 +203,7 @@ SLIME = Framework(
         "update_seconds": ("perf/actor_train_time", "perf/train_time"),
     },
     scores=(("eval/*/reward",),),
+    needs=("rollout/step", "train/step", "eval/step"),
     settings=(
         Setting("prompts_per_rollout", ("rollout_batch_size",), count),
         Setting("group_size", ("n_samples_per_prompt",), count),
