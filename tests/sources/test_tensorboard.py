@@ -287,12 +287,12 @@ def test_hyperparameters_in_a_folder_below_are_the_configuration(tmp_path):
     """ROLL's whole configuration stands as hyperparameters in a folder named by the time."""
     hparams = {"rollout_batch_size": 64.0, "pg_clip": "0.2", "use_kl_loss": True, "x": "None"}
     files = {FIRST: scalars("critic/score/mean", [(0, 0.5), (1, 0.6)]),
-             HPARAMS: start() + event(hparams_value(hparams)) + scalar(b"hp_metric", 0, 1)}  # fmt: skip
+             HPARAMS: start() + event(hparams_value(hparams)) + scalar(b"hp", 0, 1)}  # fmt: skip
     log = log_of(tmp_path, files)
     expected = {"rollout_batch_size": 64, "pg_clip": 0.2, "use_kl_loss": True, "x": None}
     assert log.config == expected
     assert len(log.files) == 2
-    assert "hp_metric" not in log.rows.names
+    assert "hp" not in log.rows.names
     below = tmp_path / HPARAMS
     assert read_event_folder(below, ReadOptions()) == []
 
