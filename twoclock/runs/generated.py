@@ -163,6 +163,9 @@ def count_generated(
     precedes = zero_based if log.known is None else log.known.validates == "before"
     if precedes:
         before = generated - (size if each is None else np.nan_to_num(each, nan=size))
+        if total is not None:  # batches vary: what the rollout before had come to is known
+            follows = np.diff(rollout, prepend=0.0) == 1
+            before = np.where(follows, np.concatenate(([0.0], generated[:-1])), before)
     if total is not None and validated is not None and not (precedes and log.known is not None):
         before = _logged_at(total, validated, ticks, before)
     if (before < 0).any():
