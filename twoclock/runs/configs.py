@@ -7,6 +7,7 @@ it would be a guess, so it is left out and the refusal says so.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -126,22 +127,25 @@ def _tells(config: Mapping[str, Any]) -> bool:
 
 
 def _candidates(folder: Path) -> list[Found]:
+    try:
+        inside = set(os.listdir(folder))  # noqa: PTH208 - names alone, of folders with many runs
+    except OSError:
+        return []
     found: list[Found] = []
-    for name in HYDRA:
+    for name in (name for name in HYDRA if name in inside):
         place = folder / name
         config, overrides = load_config(place / "config.yaml"), load_overrides(place)
         used = (place / "config.yaml", place / "overrides.yaml")
         found.append(Found({**config, **overrides}, tuple(p for p in used if p.is_file())))
-    for name in NAMES:
+    for name in (name for name in NAMES if name in inside):
         file = folder / name
-        if file.is_file():
-            beside = load_overrides(folder) if name == "config.yaml" else {}
-            also = (folder / "overrides.yaml",) if beside else ()
-            found.append(Found({**load_config(file), **beside}, (file, *also)))
-    parts = folder / PARTED
-    if parts.is_dir():
-        found.append(_parted(parts))
-    found += _of_wandb(folder / "wandb")
+        beside = load_overrides(folder) if name == "config.yaml" else {}
+        also = (folder / "overrides.yaml",) if beside else ()
+        found.append(Found({**load_config(file), **beside}, (file, *also)))
+    if PARTED in inside and (folder / PARTED).is_dir():
+        found.append(_parted(folder / PARTED))
+    if "wandb" in inside:
+        found += _of_wandb(folder / "wandb")
     return [item for item in found if item.config]
 
 

@@ -15,6 +15,8 @@ from twoclock.notes import Refusal
 from twoclock.sources.base import Head
 
 _KEY = re.compile(rb'"([A-Za-z_][\w/.-]{0,60})"\s*:')
+_LOOKED_AT = 16 << 10
+"""Bytes that are enough for the keys of a first row; longer rows are recognised after reading."""
 _ROWS = ("jsonl", "json", "verl-file")
 
 _TEXTS = (
@@ -71,4 +73,6 @@ def begins_with_responses(head: Head, reader: str) -> bool:
     >>> begins_with_responses(Head(Path("3.jsonl"), row), "jsonl")
     True
     """
-    return reader in _ROWS and is_dump({key.decode() for key in _KEY.findall(head.data)})
+    return reader in _ROWS and is_dump(
+        {key.decode() for key in _KEY.findall(head.data[:_LOOKED_AT])}
+    )

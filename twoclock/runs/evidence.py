@@ -99,17 +99,28 @@ def same_beginning(one: Placed, two: Placed) -> bool:
     return told and len(np.unique(shorter.step)) >= TWIN_ROWS
 
 
-def tokens(part: Placed) -> Iterator[tuple[str, float, int]]:
-    """Yield marks that two logs of one run are likely to share: rounded values at round steps."""
+Token = tuple[str, float, tuple[int, ...]]
+
+
+def tokens(part: Placed) -> Iterator[Token]:
+    """Yield marks that two logs of one run are likely to share, and two runs are not.
+
+    A mark is the values, to two decimals, of a series at a round step and the two steps after it;
+    round steps, since one log may begin or end in the middle of the other.
+    """
     for name in _TELLING:
         yield from _marks(name, *part.series(name))
     for key in sorted(part.validated):
         yield from _marks("", *part.scores(key))
 
 
-def _marks(name: str, steps: Floats, values: Floats) -> Iterator[tuple[str, float, int]]:
+def _marks(name: str, steps: Floats, values: Floats) -> Iterator[Token]:
+    if len(steps) < TWIN_ROWS:
+        return
     whole = np.minimum(steps, 2.0**53).astype(np.int64)
-    roundness = np.where(whole > 0, whole & -whole, 0)
-    for at in np.argsort(-roundness, kind="stable")[:_SAMPLED_STEPS]:
-        if abs(values[at]) < 1e15:
-            yield name, float(steps[at]), round(float(values[at]) * 100)
+    roundness = np.where(whole > 0, whole & -whole, 0)[: 1 - TWIN_ROWS]
+    coarse = np.round(np.clip(values * 100, -1e15, 1e15)).astype(np.int64).tolist()
+    for at in np.argsort(-roundness, kind="stable")[:_SAMPLED_STEPS].tolist():
+        mark = tuple(coarse[at : at + TWIN_ROWS])
+        if len(set(mark)) > 1:  # a flat stretch tells nothing
+            yield name, float(steps[at]), mark

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from twoclock.notes import Note
-from twoclock.runs.evidence import agree, conflict, same_beginning, tokens
+from twoclock.runs.evidence import Token, agree, conflict, same_beginning, tokens
 from twoclock.runs.marks import (
     chart_mark,
     half_mark,
@@ -156,7 +156,7 @@ class Joiner:
     def _twins(self, items: list[NamedLog]) -> list[NamedLog]:
         """Join the logs of different sinks, or copies, whose values agree at all common steps."""
         placed = {i: p for i, item in enumerate(items) if (p := self._twin(item)) is not None}
-        found: dict[tuple[str, float, int], list[int]] = {}
+        found: dict[Token, list[int]] = {}
         for i, part in placed.items():
             for token in tokens(part):
                 found.setdefault(token, []).append(i)
