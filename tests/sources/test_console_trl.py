@@ -6,6 +6,7 @@ from tests.reading import SHARED, note, write
 from twoclock.errors import SourceError
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_runs
+from twoclock.sources.console import blocks as blocks_module
 from twoclock.sources.console import read
 
 BLANK = " " * 46
@@ -190,3 +191,22 @@ def test_the_real_console_of_trl_makes_a_run():
     assert (row["framework"], row["ended"]) == ("trl", "completed")
     assert runs.steps["responses"].iloc[[0, -1]].tolist() == [160, 15_000]
     assert note(runs, "steps_from_bar").count == 94
+
+
+def test_a_bar_in_one_line_without_end(tmp_path):
+    """Megabytes of paints in one line, as a long run makes them, cost no memory and no row."""
+    text = console(total=20_000, every=1000, per_epoch=10_000, buffered=10**6)
+    assert text.count("\n") < 30
+    assert len(text) > 900_000
+    log = log_of(tmp_path, text)
+    assert steps(log) == list(range(1000, 20_001, 1000))
+    assert not [n for n in log.notes if n.code == "huge_line"]
+
+
+def test_a_bar_in_one_line_above_the_limit(tmp_path, monkeypatch):
+    """Where the line is handed out in parts does not matter."""
+    text = console(total=400, every=20, per_epoch=100, buffered=10**6)
+    monkeypatch.setattr(blocks_module, "BLOCK", 100)
+    monkeypatch.setattr(blocks_module, "_PIECES", 300)
+    monkeypatch.setattr(blocks_module, "LINE_LIMIT", 2000)
+    assert steps(log_of(tmp_path, text)) == list(range(20, 401, 20))

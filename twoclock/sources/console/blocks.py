@@ -17,6 +17,9 @@ from twoclock.sources.text import BROKEN, LINE_LIMIT, broken_note, open_bytes, o
 BLOCK = 1 << 18
 """Bytes that are read and searched at once."""
 
+_PIECES = 1 << 20
+"""A line that is longer is handed out in parts where that can be."""
+
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -96,7 +99,8 @@ def _next(block: bytes, at: int, live: list[_Hit]) -> int:
 def iter_blocks(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
     """Yield (number of the first line, whole lines); the last one may have no end.
 
-    A line above the limit is left out, and damage of a compressed file ends it; both are noted.
+    A long line is handed out in parts where it has carriage returns. Another above the
+    limit is left out, and damage of a compressed file ends it; both are noted.
 
     Raises
     ------
@@ -121,6 +125,9 @@ def iter_blocks(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
                     number += block.count(b"\n")
                 elif not skipping:
                     rest += part
+                if len(rest) > _PIECES and (end := rest.rfind(b"\r") + 1):
+                    yield number, rest[:end]  # a bar is painted over and over in one line
+                    rest = rest[end:]
                 if len(rest) > LINE_LIMIT:
                     rest, skipping = b"", True
                     notes.append(_huge(path, number))

@@ -6,7 +6,6 @@ import re
 
 from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line, without_stamp
-from twoclock.sources.console.literals import read_dict
 
 _OPENRLHF = re.compile(r"Global step (\d+): (?=\{)")
 _OPENRLHF_EVAL = re.compile(
@@ -109,12 +108,13 @@ class _SkyRL(Parser):
         self.head: Line | None = None
         self.step = 0
         self.lines: list[str] = []
+        self.depth = 0
 
     def see(self, line: Line) -> bool:
         found = _SKYRL.search(line.text)
         if found:
             self.close()
-            self.head, self.step, self.lines = line, int(found[1][:18]), []
+            self.head, self.step, self.lines, self.depth = line, int(found[1][:18]), [], 0
             self.console.watch.everything = max(self.console.watch.everything, 1)
             return True
         if self.head is None:
@@ -127,8 +127,9 @@ class _SkyRL(Parser):
             if line.number - self.head.number > _MAX_LINES:
                 self.close()
             return False
-        self.lines.append(text if line.ended else text + "\0")
-        if text.rstrip().endswith("}") and read_dict("\n".join(self.lines)).end >= 0:
+        self.lines.append(text.strip())
+        self.depth += text.count("{") - text.count("}")
+        if self.depth <= 0:
             self.close()
         return True
 
@@ -136,8 +137,7 @@ class _SkyRL(Parser):
         head, self.head = self.head, None
         if head is None or not self.lines:
             return
-        text = " ".join(self.lines).replace("\0", "")
-        whole = head._replace(text=text)
+        whole = head._replace(text=" ".join(self.lines))
         self.console.add_dict({"trainer/global_step": self.step}, whole, 0)
 
 

@@ -70,7 +70,7 @@ def pieces(number: int, raw: bytes) -> Iterator[Line]:
     >>> [(line.worker, line.text) for line in pieces(1, raw)]
     [('', '10%|#  | 1/9'), ('Task pid=7, ip=::1', 'step:1 - x:2')]
     """
-    ended = raw.endswith(b"\n")
+    ended = raw.endswith((b"\n", b"\r"))
     text = raw.decode("utf-8", errors="replace").rstrip("\n")
     if "\x1b" in text:
         text = _ANSI.sub("", text)

@@ -11,7 +11,10 @@ _TOKEN = re.compile(
     r"|([^\s{}\[\](),:'\"]+(?:\((?:[^()'\"]|'[^']*'|\"[^\"]*\"|\([^()]*\))*\))?))",
     re.DOTALL,
 )
-_PLAIN_ITEM = re.compile(r"'([^'\\]+)': ?(?:'([^'\\]*)'|([^'\"{}\[\](),:\s]+))")
+_PLAIN_ITEM = re.compile(
+    r"(['\"])([^'\"\\]+)\1: ?"
+    r"(?:(['\"])([^'\"\\]*)\3|([^'\"{}\[\](),:\s]+(?:\([^()'\"]*\))?))(?:,\s*|(?=\}))"
+)
 _MAX_DEPTH = 20
 
 
@@ -47,25 +50,14 @@ def read_dict(text: str, start: int = 0) -> Literal:
 
 
 def _read_plain(text: str, start: int) -> Literal | None:
-    """Return a dictionary of plain numbers and words in one line, None for any other."""
-    end = text.find("}", start)
-    if end < 0:
-        return None
+    """Return a whole dictionary of numbers, words and short calls, None for any other."""
     items: dict[str, str] = {}
     at = start + 1
-    while True:
-        found = _PLAIN_ITEM.match(text, at)
-        if found is None:
-            return None
-        value = found[3]
-        items[found[1]] = found[2] if value is None else value
+    while found := _PLAIN_ITEM.match(text, at):
+        _, key, quote, quoted, word = found.groups()
+        items[key] = quoted if quote else word
         at = found.end()
-        if text.startswith(", ", at):
-            at += 2
-        elif at == end:
-            return Literal(items, end + 1)
-        else:
-            return None
+    return Literal(items, at + 1) if items and text.startswith("}", at) else None
 
 
 class _Scan:
