@@ -183,6 +183,17 @@ def test_no_configuration_gives_no_facts_of_its_own(framework):
     assert framework.facts_of({}) == {}
 
 
+@pytest.mark.parametrize("framework", ALL, ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "value",
+    [10**400, "1e999", "", [], {}, True, float("nan"), "${a.b}"],
+    ids=["huge", "too huge", "empty", "list", "mapping", "true", "nan", "reference"],
+)
+def test_one_odd_value_everywhere_is_no_error(framework, value):
+    """Every setting holding the same nonsense gives facts or none, no exception."""
+    framework.facts_of(dict.fromkeys(NAMES[framework.name], value))
+
+
 NAMES = {
     framework.name: sorted(
         {name for setting in framework.settings for name in setting.names}

@@ -102,6 +102,6 @@ def number(config: Flat, name: str) -> float | None:
         return None
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return found if found == found else None
