@@ -116,3 +116,35 @@ def test_rows_without_a_name_follow_the_run_before_them():
     assert {name: rows.count for name, rows in stores.finish().items()} == {
         "b8-seed8": 3, "b16-seed16": 2
     }  # fmt: skip
+
+
+cells = st.sampled_from(
+    ["0.5", " 2 ", "", " ", "NaN", "-inf", "61.5%", "1_000", "x", "1e-6", "\u0663"]
+)
+tables = st.integers(0, 6).flatmap(
+    lambda size: st.dictionaries(
+        st.sampled_from(["step", "loss", "host", "val/acc", "task", "mine"]),
+        st.lists(cells, min_size=size, max_size=size).map(tuple),
+        min_size=1,
+    )
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(tables, max_size=4))
+def test_a_block_of_texts_is_kept_as_its_rows(blocks):
+    """Columns of texts give what the same texts give row by row."""
+    store, plain = RowStore(["mine"]), RowStore(["mine"])
+    line = 1
+    for table in blocks:
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        store.add_table(range(line, line + len(rows)), table)
+        for row in rows:
+            plain.add(row, line)
+            line += 1
+    got, expected = store.finish(), plain.finish()
+    assert (got.texts, got.rejected) == (expected.texts, expected.rejected)
+    assert got.values.keys() == expected.values.keys()
+    for key, column in expected.values.items():
+        assert got.values[key].at.tolist() == column.at.tolist()
+        assert repr(got.values[key].value.tolist()) == repr(column.value.tolist())

@@ -10,6 +10,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 
 from twoclock.errors import SourceError
@@ -18,6 +19,7 @@ from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.cells import text_number
 from twoclock.sources.json_rows import logs_of, run_stores
+from twoclock.sources.several_runs import RunStores
 from twoclock.sources.text import iter_lines
 
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
@@ -175,20 +177,47 @@ def _tell(path: Path, notes: list[Note], dialect: Dialect | None, bad: list[int]
 
 Columns = list[tuple[int, str]]
 
+BLOCK_CELLS = 100_000
+"""Cells that are taken up at once."""
+
 
 def read_csv(path: Path, options: ReadOptions) -> list[Log]:
     """Read a delimited file: one run, or one for each value of a ``run_id`` or ``run`` column."""
     notes: list[Note] = []
     stores = run_stores(options)
     runs: list[tuple[str, Columns]] = []
+    lines: list[int] = []
+    rows: list[list[str]] = []
     for line, header, cells in read_table(path, notes):
         if not runs:
             runs = _runs_in_header(header, path, notes)
-        for name, columns in runs:
-            row = {key: cells[index] for index, key in columns}
-            if any(cells[index].strip() for index, _ in columns):
-                stores.add(row, line, name)
+        lines.append(line)
+        rows.append(cells)
+        if len(rows) * len(header) >= BLOCK_CELLS:
+            _keep(stores, lines, rows, runs)
+            lines, rows = [], []
+    if rows:
+        _keep(stores, lines, rows, runs)
     return logs_of(path, stores, notes, "csv")
+
+
+def _keep(
+    stores: RunStores, lines: list[int], rows: list[list[str]], runs: list[tuple[str, Columns]]
+) -> None:
+    """Keep a block of rows, column by column: a wide export has thousands of runs in each row."""
+    cells = list(zip(*rows, strict=True))
+    filled = [all(map(str.strip, column)) for column in cells]
+    for name, columns in runs:
+        table = {key: cells[index] for index, key in columns}
+        if any(filled[index] for index, _ in columns):
+            stores.add_table(lines, table, name)
+            continue
+        some = [any(map(str.strip, row)) for row in zip(*table.values(), strict=True)]
+        stores.add_table(
+            list(compress(lines, some)),
+            {key: tuple(compress(column, some)) for key, column in table.items()},
+            name,
+        )
 
 
 def _runs_in_header(header: list[str], path: Path, notes: list[Note]) -> list[tuple[str, Columns]]:

@@ -8,7 +8,7 @@ their numbers.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclock.errors import SourceError
-from twoclock.sources.cells import number
+from twoclock.sources.cells import all_numbers, number
 from twoclock.sources.columns import RUN_TEXTS, is_wanted
 from twoclock.sources.stretches import WAITING_BYTES, Column, Plan, Stretches
 
@@ -144,7 +144,6 @@ class RowStore:
     def add(self, row: Mapping[str, Any], line: int) -> None:
         """Keep what is wanted of a row; `line` names it in messages."""
         at = self._count
-        self._count += 1
         if line == self._lines.end:
             self._lines.end = line + 1
         else:
@@ -153,6 +152,7 @@ class RowStore:
         if keys != self._keys:
             self._flush()
             self._keys, self._plan = keys, self._plans.get(keys)
+        self._count += 1
         plan = self._plan
         if plan is not None:
             values = plan.pick(row)
@@ -170,6 +170,28 @@ class RowStore:
         if keys not in self._plans and len(self._plans) < MAX_PLANS:
             self._plan = self._plans[keys] = self._plan_for(keys)
 
+    def add_table(self, lines: Sequence[int], table: Mapping[str, Sequence[str]]) -> None:
+        """Keep what is wanted of rows given as columns of texts, each as long as `lines`."""
+        self._flush()
+        first = self._count
+        for at, line in enumerate(lines, start=first):
+            self._lines.put(at, line)
+        self._count += len(lines)
+        for key, cells in table.items():
+            column = self._columns[key] if key in self._columns else self._new_column(key)
+            if column is None:
+                if key in RUN_TEXTS:
+                    for text in dict.fromkeys(cells):
+                        self._add_text(key, text)
+                continue
+            floats = all_numbers(cells)
+            if floats is not None:
+                column.extend(first, floats)
+                continue
+            for at, cell in enumerate(cells, start=first):
+                if cell:
+                    self._add_odd(key, cell, at, column)
+
     def _plan_for(self, keys: tuple[str, ...]) -> Plan | None:
         """Prepare for more rows with the keys of one that was added, if nothing in it is odd."""
         found = [(key, self._columns.get(key)) for key in keys]
@@ -178,8 +200,9 @@ class RowStore:
         return None if odd or len(wanted) < 2 else Plan(wanted)
 
     def _flush(self) -> None:
+        """Move the waiting rows, all that were added so far, into their columns."""
         if self._plan is not None:
-            self._plan.flush(self._count - 1)
+            self._plan.flush(self._count)
 
     def _add_singly(self, row: Mapping[str, Any], at: int) -> None:
         columns = self._columns
@@ -250,8 +273,7 @@ class RowStore:
 
     def finish(self) -> Rows:
         """Return the collected rows."""
-        if self._plan is not None:
-            self._plan.flush(self._count)
+        self._flush()
         rows: dict[Any, npt.NDArray[np.int32]] = {}
         values: dict[str, Values] = {}
         for key, column in self._columns.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twoclock.errors import SourceError
@@ -66,15 +66,29 @@ class RunStores:
                 if isinstance(value, str | int) and value != "":
                     name = str(value)
                     break
-        mark = (name,) if name else self._identity_of(row)
+        store = self._store((name,) if name else self._identity_of(row), line)
+        self._same = None if name else store
+        store.add(row, line)
+
+    def add_table(
+        self, lines: Sequence[int], table: Mapping[str, Sequence[str]], name: str = ""
+    ) -> None:
+        """Keep rows that are given as columns of texts, each as long as `lines`."""
+        if not name and not self._telling.isdisjoint(table):
+            for line, cells in zip(lines, zip(*table.values(), strict=True), strict=True):
+                self.add(dict(zip(table, cells, strict=True)), line)
+        elif lines:
+            mark = (name,) if name else ("", *self._last)
+            self._store(mark, lines[0]).add_table(lines, table)
+
+    def _store(self, mark: tuple[str, ...], line: int) -> RowStore:
         store = self._stores.get(mark)
         if store is None:
             if len(self._stores) >= MAX_RUNS:
                 msg = f"more than {MAX_RUNS} runs in one file, the first extra one at line {line}"
                 raise SourceError(msg)
             store = self._stores[mark] = RowStore(self._extra)
-        self._same = None if name else store
-        store.add(row, line)
+        return store
 
     def _identity_of(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         for i, keys in enumerate(self._identity):
