@@ -1,5 +1,6 @@
 """Whatever a console holds and wherever it is cut: rows or a named refusal, complete rows kept."""
 
+import time
 import tracemalloc
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -162,3 +163,27 @@ def test_a_line_without_end_is_left_out_and_told(tmp_path, monkeypatch):
     assert log.rows.lines.numbers(2).tolist() == [1, 3]
     assert [n.where.endswith("line 2") for n in log.notes if n.code == "huge_line"] == [True]
     assert peak < 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("unit", "end"),
+    [
+        ("pid= ", ""), (" ", "[repeated 4x"), ("=", " Step 1/2 "), ("'epoch': ", ""),
+        ("{'epoch': ", ""),
+        ("a:b ", ":"), ("tensor(1) ", "|"), ("\x1b]0", ""), ("(", ""), ("{'a': ", ""), ("w(x)", ""),
+        ("--a ", "python"), ("| ", ""), ("'", ""), ("a:1:", ""), ("np.float64(", ""),
+        ("step:1 - ", ""),
+        ("a=1, ", ""), ("\\", ""), ("Step 1: ", ""),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "start",
+    ["", "(", "Step 1 | ", "Global step 1: {'a': ", "step 1 ", "{'loss': 1, ", "Namespace(",
+     "Train step 1/2 done │", "Step 1: \n{'a': "],
+)  # fmt: skip
+def test_long_lines_of_one_kind_take_no_longer(start, unit, end):
+    """Repeats that a pattern could try again and again are read in time that is linear."""
+    text = start + unit * (60_000 // len(unit)) + end
+    began = time.process_time()
+    read_text((text + "\n" + text).encode())
+    assert time.process_time() - began < 3

@@ -19,9 +19,10 @@ _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
 )
 _PREFIX = re.compile(
-    r"\s*(?:\(([^()]*\bpid=[^()]*)\)|\[(?:rank|default)[ _]?(\d+)\]:?|(\d{1,4}):(?=\s))\s?"
+    r"\s*(?:\(([^()]{0,99}\bpid=[^()]{0,99})\)|\[(?:rank|default)[ _]?(\d+)\]:?"
+    r"|(\d{1,4}):(?=\s))\s?"
 )
-_REPEATED = re.compile(r"\s*\[repeated \d+x across cluster\].*$")
+_REPEATED = re.compile(r"\[repeated \d+x across cluster\]")
 _STAMP = re.compile(
     r"\s*(?:[\[(]?(?:\d{4}[-/.]\d\d[-/.]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?"
     r"(?:Z|[+-]\d\d:?\d\d)?[\])]?"
@@ -87,7 +88,8 @@ def pieces(number: int, raw: bytes) -> Iterator[Line]:
             rank = prefix[2] or prefix[3] or rank
         part = part[at:] if at else part
         if "[repeated" in part:
-            part = _REPEATED.sub("", part)
+            repeated = _REPEATED.search(part)
+            part = part[: repeated.start()].rstrip() if repeated else part
         yield Line(number, worker, rank, part, ended or index < len(parts) - 1)
 
 

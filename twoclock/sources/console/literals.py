@@ -16,6 +16,8 @@ _PLAIN_ITEM = re.compile(
     r"(?:(['\"])([^'\"\\]*)\3|([^'\"{}\[\](),:\s]+(?:\([^()'\"]*\))?))(?:,\s*|(?=\}))"
 )
 _MAX_DEPTH = 20
+_LONGEST = 1000
+"""A value of several words is kept up to here: it is no number anyway."""
 
 
 class Literal(NamedTuple):
@@ -97,7 +99,7 @@ class _Scan:
             self.word = word
         elif self.value is None:
             self.value = word
-        else:
+        elif len(self.value) < _LONGEST:
             self.value += word if quoted else f" {word}"
 
     def _put_mark(self, mark: str) -> bool:
@@ -105,7 +107,7 @@ class _Scan:
         if mark == ":":
             if self.key is None:
                 self.key, self.word = self.word, None
-            elif self.value is not None:
+            elif self.value is not None and len(self.value) < _LONGEST:
                 self.value += ":"
         elif mark == "{":
             if self.depth:

@@ -13,12 +13,12 @@ from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line, without_stamp
 
 _HEAD = re.compile(
-    r"[\s\[(]*(step|global_step|iteration|iter|rollout)\s*[=: ]\s*(\d{1,15})(?:\s*/\s*\d+)?[\])]?"
-    r"(?:\s*[-|:,;]+\s*|\s+)",
+    r"[\s\[(]*(step|global_step|iteration|iter|rollout)\s{0,9}[=: ]\s{0,9}(\d{1,15})"
+    r"(?:\s*/\s*\d+)?[\])]?(?:\s*[-|:,;]+\s*|\s+)",
     re.IGNORECASE,
 )
 _PAIR = re.compile(
-    r"([A-Za-z_][\w./@-]*)\s*[=: ]\s*"
+    r"([A-Za-z_][\w./@-]*)\s{0,9}[=: ]\s{0,9}"
     r"([+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)%?)(\s*[|,;]\s*|\s+|$)",
     re.IGNORECASE,
 )

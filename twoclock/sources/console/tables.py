@@ -89,7 +89,7 @@ AREAL = Dialect(
     synchronous=None,
 )
 
-_NEMO = re.compile(r"=+ (Step|Epoch) (\d+)/(\d+) =+")
+_NEMO = re.compile(r"(?<!=)=+ (Step|Epoch) (\d+)/(\d+) =")
 _NEMO_VALUE = re.compile(
     r"\s*[•*-] (Loss|Avg Reward|Avg Total Reward|Avg Filtered Reward|Accuracy"
     r"|Mean Generation Length|Generation KL Error): ([^\s%]+)\s*$"
@@ -165,31 +165,48 @@ NEMO = Dialect(
     synchronous=None,
 )
 
-_TUNE = re.compile(r"(?:^|\s)Step (\d+) \| ((?:[^\s:|]+:(?:tensor\([^()]*\)|\S+)\s*)+)$")
-_TUNE_ITEM = re.compile(r"([^\s:|]+):(tensor\([^()]*\)|\S+)(\s*)")
+_TUNE = re.compile(r"(?:^|\s)Step (\d+) \| ")
+_TUNE_ITEM = re.compile(r"([^\s:|]+):(tensor\([^()]*\)|(?!tensor\()\S+)(\s+|$)")
+
+
+def _tune(text: str) -> tuple[int, dict[str, str], bool] | None:
+    """Return step, values and whether something follows the last value; None for other lines.
+
+    Examples
+    --------
+    >>> _tune("Step 3 | rewards:0.41 loss:tensor(0.1, device='cuda:0') ")
+    (3, {'rewards': '0.41', 'loss': "tensor(0.1, device='cuda:0')"}, True)
+    """
+    found = _TUNE.search(text)
+    if found is None:
+        return None
+    row: dict[str, str] = {}
+    at, follows = found.end(), ""
+    while item := _TUNE_ITEM.match(text, at):
+        row[item[1]], follows, at = item[2], item[3], item.end()
+    return (int(found[1][:18]), row, bool(follows)) if row else None
 
 
 class _Torchtune(Parser):
     """One line a step: ``Step 3 | rewards:0.41 successes:0.38``."""
 
     def see(self, line: Line) -> bool:
-        found = _TUNE.search(line.text)
+        found = _tune(line.text)
         if found is None:
             return False
-        items = _TUNE_ITEM.findall(found[2])
-        if not line.ended and not items[-1][2]:
-            items.pop()
+        step, row, follows = found
+        if not line.ended and not follows:
+            row.popitem()
             self.console.table.cut = line.number
-        row = {key: value for key, value, _ in items}
-        step = int(found[1][:18])
-        self.console.add({"step": step, **row}, line, step)
+        if row:
+            self.console.add({"step": step, **row}, line, step)
         return True
 
 
 TORCHTUNE = Dialect(
     "torchtune",
     (b"Step ",),
-    lambda text, _: _TUNE.search(text) is not None and "rewards:" in text,
+    lambda text, _: "rewards:" in text and _tune(text) is not None,
     _Torchtune,
     signs=(b"grpo_full_finetune_distributed", b"async_grpo_full_finetune"),
     row="Step N | key:value",

@@ -24,11 +24,10 @@ from twoclock.notes import Note
 from twoclock.sources.base import Fact, Log
 from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line
-from twoclock.sources.console.literals import read_dict
+from twoclock.sources.console.literals import Literal, read_dict
 from twoclock.sources.rows import Floats, Values
 from twoclock.sources.trl import COLUMNS, steps_between_rewards
 
-_ROW = re.compile(r"\{'[^{}]*'epoch': ?[^{}\n]*\}?\s*$")
 _OWN_STEP = "global_step/max_steps"
 """Key under which ms-swift prints the step itself (``'20/1875'``)."""
 
@@ -78,8 +77,8 @@ class _TRL(Parser):
         text = line.text
         if "%|" in text and (bar := _BAR.match(text)):
             self._paint(int(bar[1][:12]), int(bar[2][:12]))
-        elif "'epoch'" in text and _ROW.search(text):
-            self._add(line)
+        elif "'epoch'" in text and (found := _row(text)) is not None:
+            self._add(line, found)
         elif not text.strip():
             self.blanks += len(text) > 8
             return False
@@ -97,13 +96,10 @@ class _TRL(Parser):
             self.header.setdefault(name, int(number.replace(",", "")))
         return bool(found)
 
-    def _add(self, line: Line) -> None:
-        found = read_dict(line.text, line.text.index("{'"))
+    def _add(self, line: Line, found: Literal) -> None:
         items = found.items
         if found.end < 0:
             self.console.table.cut = line.number
-        if "epoch" not in items:
-            return
         before = self.console.table.count
         self.console.add(items, line)
         if self.console.table.count == before:
@@ -203,6 +199,13 @@ class _TRL(Parser):
         return replace(log, rows=rows, config=config, facts=facts, notes=notes)
 
 
+def _row(text: str) -> Literal | None:
+    """Return the row in a line: a dictionary with an epoch; None when there is none."""
+    start = text.find("{'")
+    found = read_dict(text, start) if start >= 0 else None
+    return found if found is not None and "epoch" in found.items else None
+
+
 def _distance(steps: Floats) -> int:
     """Return the steps from one training row to the next; 0 when they are uneven.
 
@@ -243,7 +246,7 @@ def _rounding(epochs: list[str], epoch: Floats) -> Floats:
 TRL = Dialect(
     "trl",
     (b"'epoch'",),
-    lambda text, _: bool("'epoch'" in text and _ROW.search(text) and _KEYS.search(text)),
+    lambda text, _: "'epoch'" in text and bool(_KEYS.search(text)) and _row(text) is not None,
     _TRL,
     signs=(b"GRPOConfig(", b"GRPOTrainer"),
     row="{'loss': ..., 'epoch': ...}",
