@@ -184,6 +184,7 @@ AREAL = Framework(
         "minibatches": 4, "epochs": 1, "clip_low": 0.2, "clip_high": 0.2,
         "clip_dual": float("inf"), "loss_mean": "token",
     },
+    several_rows=True,
     plain=_plain,
     complete=_complete,
     arrange=arrange,

@@ -122,6 +122,8 @@ class Framework:
         Where its configuration says the facts.
     defaults : mapping of str to object
         Facts that stand when the configuration is there and does not name them (source "derived").
+    several_rows : bool
+        Does it log several rows of one rollout, so that a repeated step means nothing?
     plain : callable
         Turns a key of a sink into the key of the description (``train/reward`` into ``reward``).
     complete : callable, optional
@@ -148,6 +150,7 @@ class Framework:
     needs: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    several_rows: bool = False
     plain: Callable[[str], str] = str
     complete: Callable[[Facts, Flat], None] | None = None
     arrange: Callable[[Mapping[str, Pair], int, Facts], Mapping[str, Pair]] | None = None

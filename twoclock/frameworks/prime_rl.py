@@ -239,6 +239,7 @@ PRIME_RL = Framework(
         ),
     ),
     defaults={"optimizer_steps_per_rollout": 1, "loss_mean": "token", "clip_active": "yes"},
+    several_rows=True,
     plain=_plain,
     complete=_complete,
     arrange=arrange,

@@ -230,6 +230,7 @@ SLIME = Framework(
     defaults={
         "clip_low": 0.2, "clip_high": 0.2, "clip_dual": float("inf"), "loss_mean": "sequence",
     },
+    several_rows=True,
     plain=_plain,
     complete=_complete,
     arrange=arrange,

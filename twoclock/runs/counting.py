@@ -150,6 +150,10 @@ def _remedy(log: Log) -> str:
         )
     if log.framework == "verl":
         return f"{remedy}, or put the run's .hydra folder there"
+    if "prompts_per_process" in log.facts:
+        return f"{remedy}; or --world-size, since the configuration counts prompts of one process"
+    if log.known is not None:
+        return f"{remedy}, or put the run's configuration there"
     return remedy
 
 
@@ -227,7 +231,7 @@ def _ceil(values: Floats) -> Floats:
 
 def _repeats(work: Work, seen: Seen) -> list[Note]:
     """Remark on steps that were logged several times with the same keys."""
-    several_rows = work.log.known is not None and work.log.known.arrange is not None
+    several_rows = work.log.known is not None and work.log.known.several_rows
     if seen.most < 2 or several_rows or work.log.step_counts != "rollout":
         return []
     how = "the mean counts" if work.options.duplicates == "mean" else "the last value counts"

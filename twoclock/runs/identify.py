@@ -57,7 +57,9 @@ def identify(log: Log, framework: str | None = None) -> Log:
     if known is None:
         return log
     rows = renamed(log.rows, known)
-    columns = {**known.columns, **log.columns, "step": (*log.columns.get("step", ()), *known.steps)}
+    columns = {**known.columns, **log.columns}
+    columns["step"] = (*log.columns.get("step", ()), *known.steps)
+    columns["responses"] = (*log.columns.get("responses", ()), *known.responses_total)
     return replace(
         log,
         rows=rows,

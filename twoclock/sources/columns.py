@@ -5,6 +5,7 @@ A pattern is an exact key, or has ``*`` for any text. To teach twoclock a new ke
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -171,6 +172,7 @@ _GLOBS = (
 )
 
 
+@functools.lru_cache(maxsize=50_000)
 def is_wanted(key: str) -> bool:
     """Tell whether any column may be read from this key, as it stands or as a framework's own."""
     if key in _EXACT or looks_like_validation(key) or matching(_GLOBS, [key]):
