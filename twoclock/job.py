@@ -20,7 +20,9 @@ from twoclock.observe import observe
 from twoclock.progress import Progress, silent
 from twoclock.reading import ReadOptions
 from twoclock.results import TwoClocks
-from twoclock.runs import Runs, read_events, read_runs
+from twoclock.runs import Runs, read_events
+from twoclock.runs.read import read_place
+from twoclock.runs.remote import fetched
 from twoclock.settings import Settings
 from twoclock.sources.events_table import EventsTable
 
@@ -106,14 +108,15 @@ def read(job: Job, *, progress: Progress = silent) -> Runs | EventsTable:
     if not job.paths:
         msg = "no PATH given: a folder of run logs, a log file or an events table"
         raise SettingsError(msg)
-    tables = [(path, read_events(path, job.reading)) for path in job.paths]
-    found = [(path, table) for path, table in tables if table is not None]
-    if not found:
-        return read_runs(job.paths, job.reading, progress=progress)
-    if len(job.paths) > 1:
-        msg = f"{found[0][0]} is an events table: give it alone, since its runs have no logs"
-        raise SettingsError(msg)
-    return found[0][1]
+    with fetched(job.paths, job.reading.max_download, progress) as place:
+        tables = [(path, read_events(path, job.reading)) for path in place.paths]
+        found = [(path, table) for path, table in tables if table is not None]
+        if not found:
+            return place.named(read_place(place, job.reading, progress=progress))
+        if len(job.paths) > 1:
+            msg = f"{found[0][0]} is an events table: give it alone, since its runs have no logs"
+            raise SettingsError(msg)
+        return place.named(found[0][1])
 
 
 def run(job: Job, *, progress: Progress = silent) -> TwoClocks:

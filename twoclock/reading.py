@@ -51,6 +51,8 @@ class ReadOptions:
         from where it was, or keep only what follows.
     duplicates : {"last", "mean"}
         Which value a step has that was logged several times.
+    max_download : float, optional
+        GiB that are copied at most from addresses on other machines.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class ReadOptions:
     world_size: int | None = None
     on_reset: Literal["offset", "restart"] | None = None
     duplicates: Literal["last", "mean"] = "last"
+    max_download: float | None = None
 
     def __post_init__(self) -> None:
         check_names("map", self.map, MAPPABLE)
@@ -80,7 +83,7 @@ class ReadOptions:
             if not (math.isfinite(factor) and factor > 0):
                 msg = f"scale: {name} is {factor}, must be a finite number above 0"
                 raise SettingsError(msg)
-        for name in ("val_n", "batch_size", "group_size", "lr", "world_size"):
+        for name in ("val_n", "batch_size", "group_size", "lr", "world_size", "max_download"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 msg = f"{name} is {value}, must be above 0"

@@ -102,6 +102,9 @@ class Reading:
     duplicates: Annotated[
         str, panel(_READING, "A step that was logged several times: last or mean.")
     ] = "last"
+    max_download: Annotated[
+        float | None, panel(_READING, "GiB copied at most from s3://, gs://, hf://, https://; 20.")
+    ] = None
 
     def options(self) -> ReadOptions:
         """Return the reading options of the library."""
@@ -118,6 +121,7 @@ class Reading:
             world_size=self.world_size,
             on_reset=self.on_reset,  # type: ignore[arg-type]
             duplicates=self.duplicates,  # type: ignore[arg-type]
+            max_download=self.max_download,
         )
 
     def gamma(self) -> float | None:
@@ -269,9 +273,11 @@ def _number(text: str, what: str) -> float:
 
 
 Paths = Annotated[
-    list[Path] | None,
+    list[str] | None,  # a path type would take a slash from s3://
     typer.Argument(
-        help="Folders searched for runs, log files, or an events table.", show_default=False
+        help="Folders searched for runs, log files, or an events table; also s3://, gs://, hf://, "
+        "https://.",
+        show_default=False,
     ),
 ]
 Json = Annotated[

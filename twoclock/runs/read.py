@@ -30,6 +30,7 @@ from twoclock.runs.identify import OWN_FORMATS, identify, with_settings
 from twoclock.runs.joining import Joiner
 from twoclock.runs.named import NamedLog
 from twoclock.runs.naming import name_runs
+from twoclock.runs.remote import Place, fetched
 from twoclock.runs.sidecar import Sidecars
 from twoclock.runs.store import is_stored
 from twoclock.runs.stored import read_stored, with_stored
@@ -80,7 +81,7 @@ def read_runs(
     Parameters
     ----------
     paths : str, Path or sequence of them
-        Folders, searched for logs, and files.
+        Folders, searched for logs, and files; also addresses (``s3://bucket/logs``).
     options : ReadOptions
         What the user says about the logs.
     progress : callable, optional
@@ -109,7 +110,14 @@ def read_runs(
     {'run_id': ['seed0', 'seed0'], 'responses': [0, 640], 'accuracy': [0.1, 0.6]}
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    found, refused = find_files([Path(p) for p in given])
+    with fetched(given, options.max_download, progress) as place:
+        return place.named(read_place(place, options, progress=progress))
+
+
+def read_place(place: Place, options: ReadOptions, *, progress: Progress | None = None) -> Runs:
+    """Read every run log at a place on this machine; see `read_runs`."""
+    found, refused = find_files(place.paths)
+    refused = [*place.refused, *refused]
     sidecars = Sidecars()
     dumps = Dumps()
     logs: list[NamedLog] = []
@@ -136,7 +144,7 @@ def read_runs(
     tell_missing_seeds(parts, notes)
     refused = merge_refusals(refused)
     if not parts and not stored:
-        raise _nothing(given, refused)
+        raise _nothing(place.given, refused)
     fresh = assemble(parts, notes, refused)
     return with_stored(fresh, stored) if stored else fresh
 
