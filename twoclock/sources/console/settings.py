@@ -13,7 +13,6 @@ MARKS = (b"Namespace(", b"Config(", b"Arguments(", b" --", b" ...")
 """A line that begins a configuration holds one of these, or begins with a flag."""
 
 MAX_NAMES = 5000
-_MAX_LINES = 20_000
 _OBJECT_LINES = 1000
 _FLAG = re.compile(r"(?<!\S)--([A-Za-z][\w.-]*)(?:=(\S+)|\s+(?!--)([^\s\\]\S*))?")
 _COMMAND = re.compile(r"\.py\b|python|ray job submit|torchrun|(?:^|\s)-m \w")
@@ -116,47 +115,3 @@ class Settings:
         for name, value in found.items():
             if len(self.flat) < MAX_NAMES:
                 self.flat.setdefault(name, value)
-
-
-class Printed:
-    """A dictionary printed over many lines, between the lines of other workers.
-
-    Parameters
-    ----------
-    start : str
-        Pattern of its first line.
-    """
-
-    _LINE = re.compile(r"\s*(?:[{}\[\]'\"]|\d|None|True|False)")
-
-    def __init__(self, start: str) -> None:
-        self._start = re.compile(start)
-        self.lines: list[str] = []
-        self._printer: str | None = None
-        self._depth = 0
-
-    def see(self, line: Line, watch: Watch) -> bool:
-        """Look at a line; tell whether it belongs to the dictionary."""
-        text = line.text
-        if self._printer is None:
-            if self.lines or not self._start.match(text):
-                return False
-            self._printer = line.worker
-        elif line.worker != self._printer or not self._LINE.match(text):
-            watch.everything = max(watch.everything, 1)
-            return False
-        self.lines.append(text)
-        self._depth += text.count("{") - text.count("}")
-        if self._depth <= 0 or len(self.lines) > _MAX_LINES:
-            self.stop()
-        watch.everything = max(watch.everything, int(self._printer is not None))
-        return True
-
-    def stop(self) -> None:
-        """Take note that no more of it will come."""
-        self._printer = None
-
-    @property
-    def text(self) -> str:
-        """All its lines."""
-        return "\n".join(self.lines)

@@ -8,8 +8,7 @@ from typing import Any
 from twoclock.sources.cells import text_number
 from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line
-from twoclock.sources.console.settings import Printed
-from twoclock.sources.verl_config import parse_printed
+from twoclock.sources.console.printed import Printed
 
 
 class _Block(Parser):
@@ -149,7 +148,7 @@ class _NeMo(_Block):
     def close(self) -> None:
         self.flush(step=self.step)
         if self.printed.lines:
-            for name, value in parse_printed(self.printed.text).items():
+            for name, value in self.printed.flat.items():
                 self.console.settings.flat.setdefault(name, value)
 
 

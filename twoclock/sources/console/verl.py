@@ -10,14 +10,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from twoclock.frameworks.overrides import parse_overrides
 from twoclock.notes import Note
 from twoclock.sources.base import Log
 from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line
 from twoclock.sources.console.literals import read_dict
-from twoclock.sources.console.settings import Printed
-from twoclock.sources.verl import configured
-from twoclock.sources.verl_config import parse_overrides, parse_printed
+from twoclock.sources.console.printed import Printed
 
 _STEP = re.compile(r"(?:^|[\s\]|])step:(\d+)((?: - [^\s:]+:.*)?)$")
 _CONFIG = r"\s*\{'(?:actor_rollout_ref|algorithm|data|critic|ray_kwargs)'"
@@ -126,18 +125,15 @@ class _Verl(Parser):
         return not text or text[-1] in ".-+e" or _decimals(text) < self.decimals.get(key, 0)
 
     def finish(self, log: Log) -> Log:
-        config = {**self.overrides, **parse_printed(self.printed.text)}
-        facts, notes, files = configured(log.path, config, self.console.planned)
+        config = {**self.overrides, **self.printed.flat}
+        if self.console.planned is not None:
+            config["trainer.total_training_steps"] = self.console.planned
+        notes = log.notes
         if self.rounded_lr:
             message = "the console rounds lr to 3 decimals: unknown, not 0"
-            notes.append(Note("rounded_lr", message, where=str(log.path), count=self.rounded_lr))
-        return replace(
-            log,
-            config=config,
-            facts={**facts, **log.facts},
-            files=(*log.files, *files),
-            notes=(*log.notes, *notes),
-        )
+            note = Note("rounded_lr", message, where=str(log.path), count=self.rounded_lr)
+            notes = (*notes, note)
+        return replace(log, config=config, notes=notes)
 
 
 def _unquoted(part: str) -> str:
