@@ -152,6 +152,8 @@ def test_what_cannot_be_reached_is_one_line(memory, address, words):
 )  # fmt: skip
 def test_a_missing_extra_names_the_install_command(monkeypatch, address, package, extra):
     """Without the package of a store, the line says what to install."""
+    if package != "fsspec" and address.partition(":")[0] in fsspec.registry:
+        pytest.skip("the store is loaded already")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(NoUsableRuns) as caught:
         read_runs(address)

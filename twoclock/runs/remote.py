@@ -216,14 +216,14 @@ def _fetch(address: str, folder: Path, budget: _Budget, place: Place) -> Path:
     here = folder.joinpath(*_parts(root)) if _parts(root) else folder / "root"
     is_file = store.isfile(root)
     sizes = _file_sizes(store, root) if is_file else _folder_sizes(store, root)
-    top = PurePosixPath(root).parent if is_file else PurePosixPath(root)
+    top = root.rpartition("/")[0] if is_file else root
     place.addresses[str(here)] = address.rstrip("/")
     if is_file:
         place.addresses[str(here.parent)] = address.rstrip("/").rpartition("/")[0]
     budget.plan(sum(size or 0 for size in sizes.values()))
     (here.parent if is_file else here).mkdir(parents=True, exist_ok=True)
     for name in sorted(sizes):
-        below = _below(name, str(top))
+        below = _below(name, top)
         where = f"{place.text(str(here.parent if is_file else here))}/{below}"
         if below is None or ".." in PurePosixPath(below).parts:
             place.refused.append(Refusal(printable(name), "its name leads out of the folder"))
@@ -266,7 +266,7 @@ def _file_sizes(store: Any, root: str) -> dict[str, int | None]:
     name = PurePosixPath(root).name
     unit = name in (RUN, MLFLOW_RUN, *TABLES) or is_event_file(name)
     try:
-        beside: Iterable[Mapping[str, Any]] = store.ls(str(PurePosixPath(root).parent), detail=True)
+        beside: Iterable[Mapping[str, Any]] = store.ls(root.rpartition("/")[0], detail=True)
     except Exception:  # a server that lists nothing has told the file itself
         return sizes
     for info in beside:
