@@ -45,7 +45,9 @@ fragments = st.sampled_from(
      "1e999", "\ufeff", "{'loss': nan, 'epoch': 0.1}\n", '{"step":{"a":1},"val/acc":true}\n',
      "batch_size,", "lower,upper\n", "9" * 400, "-", "\x1b[36m", "(TaskRunner pid=1) ",
      '{"step":1e400}\n',
-     '{"format":"twoclock-run/1"}', ";", "\t", "[" * 2000]
+     '{"format":"twoclock-run/1"}', ";", "\t", "[" * 2000, "sep=;\n",
+     "Step,a - val_acc,b - val_acc\n",
+     '"x\ny",', '"1,234"', "-Infinity", "1.234,5"]
 )  # fmt: skip
 
 

@@ -296,3 +296,56 @@ def test_text_in_place_of_keys_is_refused(tmp_path, monkeypatch):
     path.write_text("".join(f'{{"step": {s}, "val/acc{s}": 0.5}}\n' for s in range(20)))
     with pytest.raises(NoUsableRuns, match="more than 10 different keys look like metrics"):
         read_runs(path, ReadOptions(batch_size=8))
+
+
+def test_a_quoted_cell_may_go_over_lines(tmp_path):
+    """A line break within quotes is part of the cell; the rows around it are read."""
+    text = 'step,note,val_acc\n0,"a\nb, ""c""\n\nd",.1\n10,x,.6\n'
+    runs = read(tmp_path, {"r.csv": text}, batch_size=1)
+    assert curve(runs) == POINTS
+    assert "bad_lines" not in codes(runs)
+
+
+def test_a_stray_quote_costs_its_row_only(tmp_path):
+    """A quote that nothing closes in a fitting way takes no other row with it."""
+    text = 'step,note,val_acc\n0,x,.1\n5,"x,.3\n10,x,.6\n20,"y,.7\n30,x,.8\n'
+    runs = read(tmp_path, {"r.csv": text}, batch_size=1)
+    assert curve(runs) == [*POINTS, (30, 0.8)]
+    assert note(runs, "bad_lines").count == 2
+
+
+def test_a_spreadsheet_may_tell_its_separator(tmp_path):
+    """The line `sep=;` that Excel writes before the header is none."""
+    runs = read(tmp_path, {"r.csv": "sep=;\nstep;val_acc\n0;0,10\n10;0,62\n"}, batch_size=1)
+    assert curve(runs) == [(0, 0.1), (10, 0.62)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["step\tval_acc\n0\t0,1\n10\t0,6\n", 'step,val_acc\n0,"0,1"\n10,"0,6"\n',
+     '"step";"val_acc"\n"0";"0,1"\n"10";"0,6"\n'],
+    ids=["tab", "quoted", "semicolon-quoted"],
+)  # fmt: skip
+def test_decimal_commas_in_any_dialect(tmp_path, text):
+    """A decimal comma is one with tabs, semicolons and in quotes."""
+    runs = read(tmp_path, {"r.csv": text}, batch_size=1)
+    assert curve(runs) == POINTS
+    assert "decimal_commas" in codes(runs)
+
+
+@pytest.mark.parametrize("cell", ["1.234,5", "1 234,5", "1.234.567"])
+def test_thousands_separators_are_refused_by_name(tmp_path, cell):
+    """A number with thousands separators is not guessed; column, line and remedy are told."""
+    text = f"step;val_acc;response_length\n0;0,10;{cell}\n10;0,60;{cell}\n"
+    runs = read(tmp_path, {"r.csv": text}, batch_size=1)
+    told = note(runs, "thousands")
+    assert "2 values of response_length" in told.message
+    assert told.where.endswith("line 2")
+
+
+def test_a_comma_before_three_digits_is_not_guessed(tmp_path):
+    """In a table with comma separators, "1,234" may be 1234 or 1.234: it is not read."""
+    text = 'step,val_acc,response_length\n0,.1,"1,234"\n10,.6,"1,250"\n'
+    runs = read(tmp_path, {"r.csv": text}, batch_size=1)
+    assert runs.steps.empty
+    assert "first '1,234'" in note(runs, "thousands").message

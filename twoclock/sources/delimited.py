@@ -1,15 +1,14 @@
 """Tables with a header line: CSV, TSV and the ``;`` dialect with decimal commas.
 
-Every line is a row on its own, so that a stray quote costs one row and not the rest of the file.
+A stray quote costs one row and not the rest of the file; a quoted cell may go over some lines.
 A blank cell is "not logged"; a cell that says NaN was logged as NaN.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
@@ -19,12 +18,16 @@ from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.cells import text_number
 from twoclock.sources.json_rows import logs_of, run_stores
+from twoclock.sources.line_cells import Lines, as_text, split
 from twoclock.sources.several_runs import RunStores
 from twoclock.sources.text import iter_lines
 
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
 _CHART = re.compile(r"(?P<run>.+) - (?P<key>.+)")
 _NAME = re.compile(r"\s*[^\s{}()\[\]]{1,80}\s*")
+_ENGLISH = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
+_SEPARATOR = re.compile(r"sep=([,;\t|])\s*")
+_THOUSANDS = re.compile(r"'\s*[+-]?\d{1,3}(?:[., \u00a0\u202f]\d{3})+(?:[.,]\d+)?\s*'")
 _CHART_BOUNDS = ("__MIN", "__MAX")
 
 
@@ -39,16 +42,6 @@ def find_delimiter(header: str) -> str:
     counts = {mark: header.count(mark) for mark in "\t;,"}
     best = max(counts, key=lambda mark: counts[mark])
     return best if counts[best] else ","
-
-
-def split(line: str, delimiter: str) -> list[str] | None:
-    """Return the cells of one line, or None when its quotes are damaged."""
-    if '"' not in line:
-        return line.split(delimiter)
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        return None
 
 
 @dataclass
@@ -81,12 +74,16 @@ class Dialect:
             cells = cells[: len(self.header)]
         if len(cells) < len(self.header):
             return None
-        if self.delimiter != ",":
+        if self.delimiter != "," or line.count(",") >= len(cells):
             cells = [self._point(cell) for cell in cells]
         return cells
 
     def _point(self, cell: str) -> str:
-        if "," in cell and _DECIMAL_COMMA.fullmatch(cell):
+        if (
+            "," in cell
+            and _DECIMAL_COMMA.fullmatch(cell)
+            and (self.delimiter != "," or not _ENGLISH.fullmatch(cell))
+        ):
             self.decimal_commas += 1
             return cell.replace(",", ".")
         return cell
@@ -119,14 +116,17 @@ def read_table(path: Path, notes: list[Note]) -> Iterator[tuple[int, list[str], 
     dialect: Dialect | None = None
     bad: list[int] = []
     cut = 0
-    for number, raw in iter_lines(path, notes):
-        line = raw.decode("utf-8", errors="replace").rstrip("\r\n")
+    lines = Lines(iter_lines(path, notes))
+    for number, raw in lines:
+        line = as_text(raw)
         if not line.strip():
             continue
         if dialect is None:
-            dialect = _dialect(path, number, line)
+            dialect = _dialect(path, number, line, lines)
             continue
         cells = dialect.cells(line)
+        if cells is None and line.count('"') % 2:
+            cells = lines.closed(raw, dialect.cells)
         ended = raw.endswith(b"\n")
         if cells is None or (not ended and dialect.is_cut(cells)):
             if ended:
@@ -147,15 +147,21 @@ def read_header(path: Path) -> list[str]:
     SourceError
         It cannot be opened, or the first line is no header.
     """
-    for number, raw in iter_lines(path, []):
-        line = raw.decode("utf-8", errors="replace").rstrip("\r\n")
+    lines = Lines(iter_lines(path, []))
+    for number, raw in lines:
+        line = as_text(raw)
         if line.strip():
-            return _dialect(path, number, line).header
+            return _dialect(path, number, line, lines).header
     return []
 
 
-def _dialect(path: Path, number: int, line: str) -> Dialect:
-    delimiter = find_delimiter(line)
+def _dialect(path: Path, number: int, line: str, lines: Lines) -> Dialect:
+    """Return how the file writes its cells; a first line may tell the separator alone."""
+    told = _SEPARATOR.fullmatch(line)
+    if told:
+        number, raw = next(lines, (number, b""))
+        line = as_text(raw)
+    delimiter = told[1] if told else find_delimiter(line)
     cells = split(line, delimiter)
     header = [cell.strip().strip('"') for cell in cells or []]
     if not header or all(isinstance(text_number(name), float) for name in header):
@@ -198,7 +204,23 @@ def read_csv(path: Path, options: ReadOptions) -> list[Log]:
             lines, rows = [], []
     if rows:
         _keep(stores, lines, rows, runs)
-    return logs_of(path, stores, notes, "csv")
+    return [_tell_thousands(log) for log in logs_of(path, stores, notes, "csv")]
+
+
+def _tell_thousands(log: Log) -> Log:
+    """Remark on numbers with thousands separators, which are not guessed."""
+    notes = [
+        Note(
+            "thousands",
+            f"{bad.count} values of {key} have thousands separators, first {bad.example}: not "
+            "read; save the table without them",
+            where=f"{log.path} line {bad.line}",
+            count=bad.count,
+        )
+        for key, bad in sorted(log.rows.rejected.items())
+        if _THOUSANDS.fullmatch(bad.example)
+    ]
+    return replace(log, notes=(*log.notes, *notes)) if notes else log
 
 
 def _keep(
