@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.reading import codes, curve, note, read
 from twoclock.runs.sampling import looks_sampled
 
 
@@ -39,3 +40,26 @@ def drifting():
 def test_a_whole_log_is_no_sample(step, rows):
     """Regular steps, other numbers of rows and steps that fall back are not taken for samples."""
     assert not looks_sampled(step, rows)
+
+
+def history(steps):
+    """Return a history export of W&B: its own counter runs twice as fast as the trainer's."""
+    lines = ["_step,train/global_step,train/reward,val/acc"]
+    for index, step in enumerate(steps):
+        accuracy = f"0.{index + 100}" if index % 100 == 50 else ""
+        lines.append(f"{step},{step // 2},0.5,{accuracy}")
+    return "\n".join(lines) + "\n"
+
+
+def test_a_sampled_history_is_told(tmp_path):
+    """Case 12: 500 random rows of 20,000 with five validations are read, with a warning."""
+    steps = np.sort(np.random.default_rng(0).choice(20_000, 500, replace=False)).tolist()
+    runs = read(tmp_path, {"r.csv": history(steps)}, batch_size=8)
+    assert "look like a random sample" in note(runs, "sampled_history").message
+    assert curve(runs) == [(steps[i] // 2 * 8, float(f"0.{i + 100}")) for i in range(50, 500, 100)]
+
+
+def test_a_full_history_is_not_told(tmp_path):
+    """Every second row of the logger, 500 of them, is no sample."""
+    runs = read(tmp_path, {"r.csv": history(range(0, 1000, 2))}, batch_size=8)
+    assert "sampled_history" not in codes(runs)

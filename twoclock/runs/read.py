@@ -31,6 +31,7 @@ from twoclock.runs.joining import Joiner
 from twoclock.runs.named import NamedLog
 from twoclock.runs.naming import name_runs
 from twoclock.runs.remote import Place, fetched
+from twoclock.runs.sampling import tell_sampled
 from twoclock.runs.sidecar import Sidecars
 from twoclock.runs.store import is_stored
 from twoclock.runs.stored import read_stored, with_stored
@@ -174,7 +175,7 @@ def _read(
         options, map={**given.map, **options.map}, scale={**given.scale, **options.scale}
     )
     facts = {**given.facts, **options.facts()}
-    logs = reader.read(file.path, merged)
+    logs = [tell_sampled(log) for log in reader.read(file.path, merged)]
     if reader.name not in OWN_FORMATS and any(is_dump(log.rows.names) for log in logs):
         dumps.add(file.path)
         return []

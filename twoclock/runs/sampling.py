@@ -6,8 +6,16 @@ crossing of a target moves, and most of the sparse validations are lost.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
+
+from twoclock.notes import Note
+from twoclock.sources.base import Log
+
+LOGGER_STEP = "_step"
+"""Key under which W&B counts its own rows."""
 
 SAMPLE_ROWS = (450, 550)
 """Rows of a sample as W&B draws it by default, which is near 500."""
@@ -48,3 +56,17 @@ def looks_sampled(step: npt.NDArray[np.floating], rows: int) -> bool:
     if (gaps <= 0).any() or gaps.mean() < SEVERAL:
         return False
     return bool((gaps != np.median(gaps)).mean() >= IRREGULAR)
+
+
+def tell_sampled(log: Log) -> Log:
+    """Return the log, with a remark where its rows look drawn at random."""
+    step = log.rows.values.get(LOGGER_STEP)
+    if step is None or not looks_sampled(step.value, log.rows.count):
+        return log
+    message = (
+        f"{log.rows.count} rows with irregular gaps of {LOGGER_STEP} look like a random sample: "
+        "validations may be missing, and first crossings lie between those that are left; "
+        "use the full history (scan_history, or run.history(samples=...))"
+    )
+    note = Note("sampled_history", message, where=str(log.path))
+    return replace(log, notes=(*log.notes, note))
