@@ -148,6 +148,15 @@ def test_an_event_file_given_by_name_stands_for_its_folder(tmp_path):
     assert curve(runs) == [(0, 0.1), (1, 0.4), (2, 0.5)]
 
 
+def test_an_empty_file_of_a_worker_that_died_hides_nothing(tmp_path):
+    """A file without any content beside the others is passed over."""
+    files = {"r/events.out.tfevents.1600000000.dead": b"",
+             FIRST: scalars("val/acc", [(0, 0.1), (1, 0.3)])}  # fmt: skip
+    folder = write(tmp_path, files)
+    assert curve(read_runs(folder, ReadOptions(batch_size=1))) == [(0, 0.1), (1, 0.3)]
+    assert curve(read_runs(folder / FIRST, ReadOptions(batch_size=1))) == [(0, 0.1), (1, 0.3)]
+
+
 # --- rows --------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """Folders that are one log: which file stands for them, and what in them is no log.
 
-Only names are looked at here.
+Only names are looked at here, and which of many event files is the first with any content.
 """
 
 from __future__ import annotations
@@ -51,13 +51,31 @@ def unit(
         return [TABLES[0]], list(folders)
     if MLFLOW_RUN in files and not _MLFLOW_PARTS.isdisjoint(folders):
         return [MLFLOW_RUN], [name for name in folders if name not in _MLFLOW_PARTS]
-    events = sorted(name for name in files if is_event_file(name))
-    kept = [name for name in files if name not in events[1:] and not is_service_log(here / name)]
+    events = [name for name in files if is_event_file(name)]
+    first = _first_event_file(here, events)
+    kept = [
+        name
+        for name in files
+        if (name == first or name not in events) and not is_service_log(here / name)
+    ]
     if any(name.endswith(".wandb") for name in files):
         folders = [name for name in folders if name not in _WANDB_OWN]
     elif here.name == "files" and _WANDB_RUN.fullmatch(here.parent.name):
         folders = [name for name in folders if name != "media"]
     return sorted(kept), list(folders)
+
+
+def _first_event_file(here: Path, names: Collection[str]) -> str:
+    """Return the first event file by name that is not empty; the first if all are."""
+    in_order = sorted(names)
+    return next((name for name in in_order if not _is_empty(here / name)), next(iter(in_order), ""))
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return False
 
 
 def is_service_log(path: Path) -> bool:
@@ -78,8 +96,8 @@ def stands_for(path: Path) -> tuple[Path, Path]:
     a file that describes a run stands for its folder.
     """
     if is_event_file(path.name):
-        beside = [p for p in path.parent.iterdir() if is_event_file(p.name) and p.is_file()]
-        return min(beside, key=lambda p: p.name, default=path), path.parent
+        beside = [p.name for p in path.parent.iterdir() if is_event_file(p.name) and p.is_file()]
+        return path.parent / _first_event_file(path.parent, beside), path.parent
     if path.name in (RUN, MLFLOW_RUN):
         return path, path.parent
     return path, path

@@ -108,6 +108,8 @@ class _Reader:
                 step, at = record[10], 11
                 if step > 0x7F and record[11] < 0x80:
                     step, at = step & 0x7F | record[11] << 7, 12
+                elif step > 0x7F and record[12] < 0x80:
+                    step, at = step & 0x7F | (record[11] & 0x7F) << 7 | record[12] << 14, 13
                 elif step > 0x7F:
                     try:
                         step, at = wire.varint(record, 10)
@@ -158,10 +160,10 @@ class _Reader:
             if found is None:
                 self._other(value, step)
                 continue
-            tag, number, place = found
+            tag, logged, place = found
             series = self._file.points.wanted(tag)
             if series is not None:
-                series.add(step, number, order)
+                series.add(step, logged, order)
             if place >= 0 and tail >= 0 and len(values) == 1:
                 self._remember(record, tail, begin + place, series)
 
