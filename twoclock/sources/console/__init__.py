@@ -48,19 +48,17 @@ def _by_row(path: Path, limit: int) -> Dialect | None:
     before = ""
     pairs: list[set[str]] = []
     for number, raw in iter_watched(path, [], Watch(_MARKS, limit=limit)):
-        for line in pieces(number, raw[:_MAX_PIECE]):
-            found = _dialect_of(line.text, before)
-            if found is not None:
-                return found
+        raw = raw[:_MAX_PIECE]
+        dialects = [d for d in DIALECTS if any(mark in raw for mark in d.marks)]
+        for line in pieces(number, raw):
+            for dialect in dialects:
+                if dialect.tells(line.text, before):
+                    return dialect
             before = line.text
             if len(pairs) < LEAST and (row := read_pairs(line.text)) is not None:
                 pairs.append(set(row))
     common = set.intersection(*pairs) if len(pairs) >= LEAST else set()
     return PLAIN if len(common) > 1 else None
-
-
-def _dialect_of(text: str, before: str) -> Dialect | None:
-    return next((d for d in DIALECTS if d.tells(text, before)), None)
 
 
 def read(path: Path, options: ReadOptions) -> list[Log]:

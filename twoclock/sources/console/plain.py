@@ -17,6 +17,7 @@ _HEAD = re.compile(
     r"(?:\s*/\s*\d+)?[\])]?(?:\s*[-|:,;]+\s*|\s+)",
     re.IGNORECASE,
 )
+_STEP = re.compile(r"(?:step|iter|iteration|rollout)\s{0,9}[=: ]\s{0,9}\d", re.IGNORECASE)
 _PAIR = re.compile(
     r"([A-Za-z_][\w./@-]*)\s{0,9}[=: ]\s{0,9}"
     r"([+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)%?)(\s*[|,;]\s*|\s+|$)",
@@ -38,7 +39,7 @@ def read_pairs(text: str) -> dict[str, str] | None:
     {'step': '10', 'loss': '0.3', 'val_acc': '0.41'}
     >>> read_pairs("step 3 of the recipe: bake 20 minutes")
     """
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or _STEP.search(text) is None:
         return None
     text = without_stamp(text).rstrip()
     head = _HEAD.match(text)
