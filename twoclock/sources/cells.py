@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 ABSENT = "absent"
 """What `number` returns for an empty cell: not logged, which is not the same as NaN."""
@@ -71,18 +69,18 @@ def text_number(text: str) -> float | str | None:
     return text_number(wrapped[1]) if wrapped else None
 
 
-def all_numbers(cells: Sequence[str]) -> npt.NDArray[np.float64] | None:
+def all_numbers(cells: Sequence[str]) -> array[float] | None:
     """Return the floats that texts mean, or None when one of them is no plain number.
 
     Examples
     --------
     >>> all_numbers(["1e-6", " 2 ", "NaN"]), all_numbers(["1", ""]), all_numbers(["1_0"])
-    (array([1.e-06, 2.e+00,    nan]), None, None)
+    (array('d', [1e-06, 2.0, nan]), None, None)
     """
     if "_" in "".join(cells):  # which only Python takes for part of a number
         return None
     try:
-        return np.fromiter(map(float, cells), np.float64, len(cells))
+        return array("d", map(float, cells))
     except ValueError:
         return None
 

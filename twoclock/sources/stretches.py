@@ -78,10 +78,10 @@ class Column(Stretches):
         self.put(len(self.value), at)
         self.append(value)
 
-    def extend(self, at: int, values: npt.NDArray[np.float64]) -> None:
+    def extend(self, at: int, values: array[float]) -> None:
         """Add the values of consecutive rows, the first of them `at`."""
         self.put(len(self.value), at)
-        self.value.frombytes(values.tobytes())
+        self.value.extend(values)
         self.end = at + len(values)
 
 
@@ -115,7 +115,9 @@ class Plan:
     def flush(self, end: int) -> None:
         """Move the waiting rows into the columns; they are those before row `end`."""
         if self.waiting:
-            table = np.frombuffer(bytes(self.waiting)).reshape(-1, len(self._columns))
-            for column, values in zip(self._columns, table.T, strict=True):
-                column.extend(end - len(table), values)
+            table = array("d", self.waiting)
+            width = len(self._columns)
+            first = end - len(table) // width
+            for i, column in enumerate(self._columns):
+                column.extend(first, table[i::width])
             self.waiting.clear()
