@@ -31,6 +31,7 @@ SEARCHED = 8 << 20
 
 _NO_CONSOLE = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".yaml", ".yml")
 _MARKS = tuple(dict.fromkeys(m for d in (*DIALECTS, PLAIN) for m in d.marks))
+_MARKED = tuple((mark, dialect) for dialect in DIALECTS for mark in dialect.marks)
 _MAX_PIECE = 1 << 20
 
 
@@ -49,9 +50,9 @@ def _by_row(path: Path, limit: int) -> Dialect | None:
     pairs: list[set[str]] = []
     for number, raw in iter_watched(path, [], Watch(_MARKS, limit=limit)):
         raw = raw[:_MAX_PIECE]
-        dialects = [d for d in DIALECTS if any(mark in raw for mark in d.marks)]
+        asked = {dialect.name: dialect for mark, dialect in _MARKED if mark in raw}
         for line in pieces(number, raw):
-            for dialect in dialects:
+            for dialect in asked.values():
                 if dialect.tells(line.text, before):
                     return dialect
             before = line.text
