@@ -48,7 +48,8 @@ def iter_wandb_records(path: Path, damage: Damage) -> Iterator[bytes]:
         for kind, content, place in _parts(block, at, base, damage):
             damage.here = place
             if kind == _WHOLE:
-                begun = _abandon(begun, damage)
+                _abandon(begun, damage)
+                begun = None
                 yield content
             elif kind == _FIRST:
                 _abandon(begun, damage)
