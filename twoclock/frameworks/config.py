@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from twoclock.frameworks.yaml_text import load_yaml
+
 Flat = Mapping[str, Any]
 """Dotted names to plain values."""
 
@@ -21,7 +23,6 @@ MAX_NAMES = 20_000
 
 _DEPTH = 40
 _WRAPPERS = ("config", "args", "cfg", "hparams", "training_args", "params")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def flat_config(value: Any) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def _parse(text: str, ending: str) -> Any:
         return json.loads(text)
     if ending == ".toml":
         return tomllib.loads(text)
-    return yaml.load(text, Loader=_LOADER)
+    return load_yaml(text)
 
 
 def number(config: Flat, name: str) -> float | None:

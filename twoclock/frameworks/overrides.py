@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from twoclock.frameworks.yaml_text import load_yaml
+
 _OVERRIDE = re.compile(r"(?<![\w.])[+]{0,2}([A-Za-z_]\w*(?:\.\w+)+|[a-z]\w*)=(\S+)")
 _WORDS = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 _SIZE_LIMIT = 1 << 20
@@ -36,7 +38,7 @@ def load_overrides(folder: Path) -> dict[str, Any]:
     try:
         if not file.is_file() or file.stat().st_size > _SIZE_LIMIT:
             return {}
-        items = yaml.safe_load(file.read_text(encoding="utf-8-sig", errors="replace"))
+        items = load_yaml(file.read_text(encoding="utf-8-sig", errors="replace"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return {}
     return parse_overrides(str(item) for item in items) if isinstance(items, list) else {}

@@ -6,6 +6,7 @@ Works on names and values only; it reads no files.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -119,7 +120,7 @@ def _typed(name: str, fact: Fact, where: str) -> Fact | None:
     whole = name in INTS
     if isinstance(value, bool) or math.isnan(number) or (whole and not _is_whole(number)):
         kind = "a whole number" if whole else "a number"
-        msg = f"{name} is {value!r}, must be {kind}"
+        msg = f"{name} is {reprlib.repr(value)}, must be {kind}"
         raise SourceError(msg, where=where)
     return Fact(round(number) if whole else number, fact.source)
 

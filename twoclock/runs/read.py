@@ -155,8 +155,8 @@ def _read(
 ) -> list[NamedLog]:
     """Return the logs in a file, each with the options and facts that the user gave for it."""
     head = Head(file.path, read_head(file.path))
-    if not head.data.strip():
-        msg = "no data: the file is empty"
+    if not head.data.strip(b"\0 \t\r\n\f\v"):  # zeros are what a crash of the machine leaves
+        msg = f"no data: the file is {'full of zero bytes' if head.data.strip() else 'empty'}"
         raise SourceError(msg, where=str(file.path))
     reader = find_reader(head)
     if reader is None:

@@ -7,6 +7,7 @@ there, but for limits, where it says that there is none (``clip_high: null``).
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,6 +17,7 @@ from typing import Any
 import yaml
 
 from twoclock.errors import SettingsError
+from twoclock.frameworks.yaml_text import load_yaml
 from twoclock.notes import Note
 from twoclock.reading import MAPPABLE, SCALABLE, check_names
 from twoclock.runs.facts import NO_LIMIT, TRL_FACTS
@@ -147,7 +149,7 @@ def load(file: Path) -> list[Entry]:
         if len(data) > SIZE_LIMIT:
             msg = f"{file}: above {SIZE_LIMIT >> 20} MiB"
             raise SettingsError(msg)
-        content = yaml.safe_load(data.decode("utf-8-sig"))
+        content = load_yaml(data.decode("utf-8-sig"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as err:
         if isinstance(err, SettingsError):
             raise
@@ -175,13 +177,13 @@ def _entry(item: Mapping[str, Any], where: str) -> Entry:
     scale = {name: factor for name, factor in scale.items() if factor is not None}
     for name, factor in scale.items():
         if isinstance(factor, bool) or not isinstance(factor, int | float) or not factor > 0:
-            msg = f"{where}: scale of {name} is {factor!r}, must be a number above 0"
+            msg = f"{where}: scale of {name} is {reprlib.repr(factor)}, must be a number above 0"
             raise SettingsError(msg)
     facts = {name: _spoken(name, value) for name, value in item.items() if name in FACTS}
     for name, value in facts.items():
         rule = broken_rule(name, value)
         if rule:
-            msg = f"{where}: {name} is {value!r}, {rule}"
+            msg = f"{where}: {name} is {reprlib.repr(value)}, {rule}"
             raise SettingsError(msg)
     lists = {
         name: tuple(str(key) for key in (keys if isinstance(keys, list) else [keys]))

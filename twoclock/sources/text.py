@@ -1,7 +1,8 @@
 """Bytes and lines of log files: compression, byte-order marks, cut ends, lines without end.
 
-Nothing here knows a log format. Memory stays bounded: a line longer than `LINE_LIMIT` is skipped
-and named, a document larger than `DOCUMENT_LIMIT` is refused.
+Nothing here knows a log format. Memory and time stay bounded: a line longer than `LINE_LIMIT` is
+skipped and named, a document larger than `DOCUMENT_LIMIT` is refused, and packed data that only
+pretends to hold much is read no further than it takes to see that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import zstandard
 
@@ -22,15 +23,30 @@ from twoclock.notes import Note
 
 LINE_LIMIT = 16 * 1024 * 1024
 """Longest line that is read, in bytes."""
+SKIP_LIMIT = 1024 * 1024 * 1024
+"""Bytes of one line that are passed over in search of its end."""
 DOCUMENT_LIMIT = 512 * 1024 * 1024
 """Largest JSON document (not JSON lines) that is read, in bytes."""
 HEAD_BYTES = 64 * 1024
 BUFFER = 256 * 1024
 """Bytes that are fetched at once; lines are read twice as quickly as by the default 8 KiB."""
 
+BOMB_FROM = 256 * 1024 * 1024
+BOMB_RATIO = 400
+"""Packed data that gives more than this many bytes, and this many for each packed one, is no log.
+
+Rows of one logger shrink to a tenth or a fiftieth; gzip ends at 1032, where all bytes are equal.
+"""
+
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
+
+
+class BombError(ValueError):
+    """Packed data gives far more than any log does."""
+
+
+BROKEN = (BombError, EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 """What damaged or cut compression raises."""
 
 
@@ -42,13 +58,43 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raw.seek(0)
         if magic.startswith(_GZIP):
             with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
-                yield cast(BinaryIO, unpacked)
+                yield _bounded(unpacked, raw)
         elif magic == _ZSTD:
             decompressor = zstandard.ZstdDecompressor()
             with decompressor.stream_reader(raw, read_across_frames=True, closefd=False) as stream:
-                yield cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, stream)))
+                yield _bounded(stream, raw)
         else:
             yield raw
+
+
+def _bounded(unpacked: Any, raw: BinaryIO) -> BinaryIO:
+    """Return the unpacked stream with an eye on how much it gives for what it takes."""
+    return cast(BinaryIO, io.BufferedReader(_Unpacked(unpacked, raw), BUFFER))
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, unpacked: Any, raw: BinaryIO) -> None:
+        self._read = getattr(unpacked, "read1", unpacked.read)
+        self._raw = raw
+        self._given = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def tell(self) -> int:
+        """Return how many bytes were given."""
+        return self._given
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, or less where damage is near."""
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        self._given += len(data)
+        if self._given > max(BOMB_FROM, BOMB_RATIO * self._raw.tell()):
+            msg = f"unpacks to more than {BOMB_RATIO} times its size"
+            raise BombError(msg)
+        return len(data)
 
 
 def sha256(path: Path) -> str:
@@ -89,11 +135,20 @@ def read_document(path: Path, notes: list[Note]) -> str:
     SourceError
         It is larger than `DOCUMENT_LIMIT` or cannot be opened.
     """
-    data = _read_up_to(path, DOCUMENT_LIMIT + 1, notes)
-    if len(data) > DOCUMENT_LIMIT:
+    too_large = _size(path) > DOCUMENT_LIMIT
+    data = b"" if too_large else _read_up_to(path, DOCUMENT_LIMIT + 1, notes)
+    if too_large or len(data) > DOCUMENT_LIMIT:
         msg = f"document above {DOCUMENT_LIMIT >> 20} MiB; write JSON lines instead"
         raise SourceError(msg, where=str(path))
     return _without_bom(data, path).decode("utf-8", errors="replace")
+
+
+def _size(path: Path) -> int:
+    """Return the size on disk; 0 when it cannot be told."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _read_up_to(path: Path, size: int, notes: list[Note] | None = None) -> bytes:
@@ -143,14 +198,7 @@ def iter_lines(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
                 if number == 1:
                     line = _without_bom(line, path)
                 if len(line) > LINE_LIMIT:
-                    _skip_line(file, line)
-                    notes.append(
-                        Note(
-                            "huge_line",
-                            f"line above {LINE_LIMIT >> 20} MiB left out",
-                            where=f"{path} line {number}",
-                        )
-                    )
+                    notes.append(_skip_line(file, f"{path} line {number}"))
                     continue
                 yield number, line
     except BROKEN as err:
@@ -159,9 +207,15 @@ def iter_lines(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
         raise SourceError(os_reason(err), where=str(path)) from err
 
 
-def _skip_line(file: BinaryIO, line: bytes) -> None:
-    while line and not line.endswith(b"\n"):
+def _skip_line(file: BinaryIO, where: str) -> Note:
+    """Pass over the rest of a line; of one that does not end, to where the file seems to end."""
+    for _ in range(SKIP_LIMIT >> 20):
         line = file.readline(1 << 20)
+        if not line or line.endswith(b"\n"):
+            return Note("huge_line", f"line above {LINE_LIMIT >> 20} MiB left out", where=where)
+    file.seek(0, io.SEEK_END) if file.seekable() else None
+    message = f"line above {SKIP_LIMIT >> 30} GiB: nothing from it on is read"
+    return Note("huge_line", message, where=where)
 
 
 def is_packed(path: Path) -> bool:
@@ -173,6 +227,8 @@ def is_packed(path: Path) -> bool:
 
 def broken_note(path: Path, err: BaseException) -> Note:
     """Return the remark on a file whose compression is damaged or cut."""
+    if isinstance(err, BombError):
+        return Note("compression_bomb", f"{err}; read up to there", where=str(path))
     message = f"compressed data is damaged or cut ({err}); read up to there"
     return Note("cut_file", message, where=str(path))
 

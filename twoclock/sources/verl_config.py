@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from twoclock.frameworks.yaml_text import load_yaml
 from twoclock.sources.base import Fact
 
 Flat = dict[str, Any]
@@ -256,6 +257,6 @@ def _load(path: Path) -> Any:
     try:
         if not path.is_file() or path.stat().st_size > _SIZE_LIMIT:
             return None
-        return yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+        return load_yaml(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, yaml.YAMLError, ValueError, RecursionError):
         return None

@@ -12,7 +12,14 @@ from pathlib import Path
 
 from twoclock.errors import SourceError
 from twoclock.notes import Note
-from twoclock.sources.text import BROKEN, LINE_LIMIT, broken_note, open_bytes, os_reason
+from twoclock.sources.text import (
+    BROKEN,
+    LINE_LIMIT,
+    SKIP_LIMIT,
+    broken_note,
+    open_bytes,
+    os_reason,
+)
 
 BLOCK = 1 << 18
 """Bytes that are read and searched at once."""
@@ -107,7 +114,7 @@ def iter_blocks(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
     SourceError
         The file cannot be opened, or is UTF-16.
     """
-    number, rest, skipping = 1, b"", False
+    number, rest, skipping, skipped = 1, b"", False, 0
     try:
         with open_bytes(path) as file:
             read = getattr(file, "read1", file.read)
@@ -116,6 +123,9 @@ def iter_blocks(path: Path, notes: list[Note]) -> Iterator[tuple[int, bytes]]:
                 if first:
                     part, first = _first(part, path), False
                 cut = part.rfind(b"\n") + 1
+                skipped = skipped + len(part) if skipping and not cut else 0
+                if skipped > SKIP_LIMIT:
+                    return  # the line was noted when it became too long
                 if skipping and cut:
                     part = part[part.index(b"\n") :]
                     cut, skipping = part.rfind(b"\n") + 1, False
