@@ -34,7 +34,7 @@ class _Block(Parser):
 
 _AREAL = re.compile(r"Train step (\d+)/(\d+) done")
 _AREAL_STATS = re.compile(r"Stats \(\d+/\d+\):")
-_BARS = re.compile(r"[│┃|]")
+_BAR = "│"
 
 
 class _AReaL(_Block):
@@ -59,13 +59,13 @@ class _AReaL(_Block):
         if _AREAL_STATS.search(text):
             self.close()
             return True
-        if self.step is None or not _BARS.search(text):
+        if self.step is None or not text.lstrip().startswith(_BAR):
             if "Training completes!" in text:
                 self.close()
                 self.console.ending.complete()
             return False
-        cells = [cell.strip() for cell in _BARS.split(text)]
-        cells = cells[1:-1] if line.ended or text.rstrip()[-1:] in "│┃|" else cells[1:-2]
+        cells = [cell.strip() for cell in text.split(_BAR)]
+        cells = cells[1:-1] if line.ended or text.rstrip().endswith(_BAR) else cells[1:-2]
         for key, value in zip(cells[::2], cells[1::2], strict=False):
             if key and isinstance(text_number(value), float):
                 self.put(key, value, line)
@@ -83,7 +83,7 @@ AREAL = Dialect(
     _AReaL,
     signs=(b"areal.launcher", b"areal/launcher", b"areal.utils", b"[StatsLogger"),
     row="Train step N/M done",
-    more=("│".encode(), "┃".encode(), b"| ", b"Stats (", b"Training completes!"),
+    more=(_BAR.encode(), b"Stats (", b"Training completes!"),
     columns={"step": ("step",)},
     synchronous=None,
 )
