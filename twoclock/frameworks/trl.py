@@ -189,10 +189,10 @@ TRL = Framework(
             for name in (
                 "generation_batch_size", "per_device_train_batch_size", "num_iterations",
                 "gradient_accumulation_steps", "steps_per_generation", "num_generations",
-                "world_size", "seed", "temperature", "entropy_coef", "warmup_steps",
-                "warmup_ratio",
+                "seed", "temperature", "entropy_coef", "warmup_steps", "warmup_ratio",
             )
         ),
+        Setting("world_size", ("world_size", "global_world_size")),
         Setting("lr", ("learning_rate",)),
         Setting("kl_coef", ("beta",)),
         Setting("grad_clip", ("max_grad_norm",), _gradient_limit),

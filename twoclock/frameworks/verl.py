@@ -3,6 +3,7 @@
 - A step is one rollout and counts from the very start, also in a log that was resumed.
 - `train_batch_size` and `ppo_mini_batch_size` count prompts; B is prompts times `rollout.n`.
 - A validation at step s is measured after s rollouts; step 0 is the one before training.
+- Forks that search or act (Search-R1) repeat each prompt `n_agent` times before they generate.
 
 Read in the source of verl 0.1 to 0.9. Clipping is decided by configuration; where it does not name
 a bound, verl's own default stands (source "derived"); truncated or masked ratios count as clipping
@@ -61,6 +62,7 @@ def _not_negative(value: Any) -> Any:
 def _complete(facts: Facts, config: Flat) -> None:
     _put(facts, "kl_coef", _kl_coef(config))
     _put(facts, "advantage", _advantage(config))
+    _count_agents(facts, config)
     group = number(config, f"{ROLLOUT}.n")
     generated = number(config, "data.gen_batch_size")
     _put(facts, "gen_batch_responses", generated * group if generated and group else None)
@@ -75,6 +77,22 @@ def _complete(facts: Facts, config: Flat) -> None:
             ("clip_dual", DEFAULT_DUAL_CLIP),
         ):
             facts.setdefault(name, Fact(value, "derived"))
+
+
+def _count_agents(facts: Facts, config: Flat) -> None:
+    """Count the trajectories of a prompt where a fork repeats prompts before it generates.
+
+    Search-R1 and what is built on it sample each prompt `n_agent` times; their minibatches count
+    what is trained on, and know of `n` only.
+    """
+    agents, group = number(config, f"{ROLLOUT}.n_agent"), number(config, f"{ROLLOUT}.n")
+    if agents is None or agents < 1:
+        return
+    group = 1 if group is None else group
+    facts["group_size"] = Fact(agents * group, "config")
+    part = facts.pop("minibatch_prompts", None)
+    if part is not None:
+        facts["minibatch_responses"] = Fact(part.value * group, part.source)
 
 
 def _put(facts: Facts, name: str, value: Any) -> None:

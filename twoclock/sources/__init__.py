@@ -14,6 +14,7 @@ from twoclock.sources.json_rows import JSON_ARRAY, JSON_LINES
 from twoclock.sources.mlflow_files import MLFLOW_FILES
 from twoclock.sources.native import NATIVE
 from twoclock.sources.parquet import PARQUET, TABLES_READER
+from twoclock.sources.swift import SWIFT
 from twoclock.sources.tensorboard import TENSORBOARD
 from twoclock.sources.tracker_db import DATABASE
 from twoclock.sources.trl import TRL
@@ -28,6 +29,7 @@ READERS: tuple[Reader, ...] = (
     MLFLOW_FILES,
     WANDB,
     TENSORBOARD,
+    SWIFT,
     TRL,
     VERL_FILE,
     JSON_ARRAY,

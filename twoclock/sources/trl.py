@@ -114,10 +114,21 @@ def steps_between_rewards(rows: Rows) -> int | None:
 
 
 def _sniff(head: Head) -> bool:
+    """Tell a state by its history; a log in lines may hold a whole state in its last one."""
     text = head.data.lstrip()
-    return text.startswith(b"{") and (
-        b'"log_history"' in text or head.name.endswith("trainer_state.json")
-    )
+    if not text.startswith(b"{"):
+        return False
+    if head.name.endswith("trainer_state.json"):
+        return True
+    return b'"log_history"' in text and not _is_row(text.partition(b"\n")[0])
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        row = parse(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "log_history" not in row
 
 
 TRL = Reader("trl", _sniff, read_trainer_state)
