@@ -351,14 +351,22 @@ def test_a_damaged_record_is_named_and_the_next_ones_are_read(tmp_path, place):
     assert told.where == f"{tmp_path / FIRST} byte {begin}"
 
 
-def test_a_length_without_end_is_not_believed(tmp_path):
-    """A record of 2**60 bytes reserves nothing; one with a good checksum is a cut one."""
+@pytest.mark.parametrize("good", [True, False], ids=["good-checksum", "bad-checksum"])
+def test_a_length_without_end_is_not_believed(tmp_path, good):
+    """A record of 2**60 bytes reserves nothing and hides nothing, even with a good checksum."""
     huge = struct.pack("<Q", 2**60)
-    log = log_of(tmp_path / "a", {FIRST: GOOD + huge + b"xxxx" + scalar(b"loss", 40, 5.0)})
+    header = huge + (struct.pack("<I", masked_crc(huge)) if good else b"xxxx")
+    log = log_of(tmp_path, {FIRST: GOOD + header + scalar(b"loss", 40, 5.0)})
     assert log.rows.values["loss"].value[-1] == 5.0
-    believed = GOOD + huge + struct.pack("<I", masked_crc(huge)) + b"rest"
-    log = log_of(tmp_path / "b", {FIRST: believed})
-    assert {n.code for n in log.notes} == {"huge_record", "cut_file"}
+    assert [n.code for n in log.notes] == ["damaged_records"]
+
+
+def test_a_record_that_ends_behind_the_file_is_cut(tmp_path):
+    """A picture that was not written to its end is a cut record."""
+    length = struct.pack("<Q", 20 << 20)
+    header = length + struct.pack("<I", masked_crc(length))
+    log = log_of(tmp_path, {FIRST: GOOD + header + b"rest"})
+    assert [n.code for n in log.notes] == ["huge_record", "cut_file"]
     assert len(log.rows.values["loss"].value) == 39
 
 

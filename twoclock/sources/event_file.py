@@ -22,7 +22,11 @@ from twoclock.sources.points import Points, Series
 from twoclock.sources.record_file import Damage, iter_records
 from twoclock.sources.rows import Floats
 
-MAX_TEXTS = 1000
+TEXTS_LIMIT = 16 << 20
+"""Length of all texts of a file that are looked at, in characters."""
+
+MAX_TAG = 2000
+"""Longest tag that is read; a longer one is no name of a metric."""
 _MAX_SHAPES = 50_000
 _MAX_PLACES = 4
 """Kinds of records that are remembered, and places of the number in them."""
@@ -95,6 +99,7 @@ class _Reader:
         self._shapes: dict[int, dict[bytes, Add | None]] = {}
         """By the place of the number, from the end: what follows the step, without the number."""
         self._remembered = 0
+        self._texts_left = TEXTS_LIMIT
 
     def read(self, records: Iterator[bytes]) -> None:
         """Read all records; one that cannot be decoded counts as damaged."""
@@ -161,6 +166,9 @@ class _Reader:
                 self._other(value, step)
                 continue
             tag, logged, place = found
+            if len(tag) > MAX_TAG:
+                self._damage.add(self._damage.here)
+                continue
             series = self._file.points.wanted(tag)
             if series is not None:
                 series.add(step, logged, order)
@@ -193,12 +201,13 @@ class _Reader:
             elif number == 9:
                 plugin, content = plugin_of(wire.message(inner))
         texts = self._file.texts
-        if plugin == "text" and step == 0 and tag not in texts and len(texts) < MAX_TEXTS:
+        if plugin == "text" and step == 0 and tag not in texts and self._texts_left > 0:
             text = text_of(tensor)
-            if text:
+            self._texts_left -= len(tag) + len(text)
+            if text and len(tag) <= MAX_TAG:
                 texts[tag] = text
         elif plugin == "hparams" and tag == "_hparams_/session_start_info":
-            self._file.hparams |= hparams_of(content)
+            self._file.hparams = hparams_of(content) or self._file.hparams
 
 
 def _shorten(series: Series) -> None:

@@ -20,6 +20,9 @@ from twoclock.sources.packed import iter_parts
 RECORD_LIMIT = 16 << 20
 """Longest record that is read, in bytes; scalars and configurations are far shorter."""
 
+_BELIEVED = 1 << 30
+"""Longest record that is passed over; a longer one is a damaged length, whatever its checksum."""
+
 SEARCH_LIMIT = 16 << 20
 """Bytes that are searched for a good header, in one file."""
 
@@ -191,9 +194,9 @@ def iter_records(path: Path, damage: Damage) -> Iterator[bytes]:
 
 
 def _length(header: bytes) -> int:
-    """Return the length that a header tells, -1 when its checksum is wrong."""
+    """Return the length that a header tells, -1 when it cannot be or its checksum is wrong."""
     length, check = _NUMBERS.unpack(header)
-    return int(length) if masked_crc(header[:8]) == check else -1
+    return int(length) if length <= _BELIEVED and masked_crc(header[:8]) == check else -1
 
 
 def _search(buffer: _Buffer, limit: int) -> bool:
