@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,10 @@ class EventFile:
 
 
 def read_event_file(
-    path: Path, extra_keys: Iterable[str] = (), *, every_key: bool = False
-) -> EventFile:
-    """Read an event file; its wanted tags, or all of them.
+    path: Path, extra_keys: Iterable[str] = (), *, every_key: bool = False,
+    records: int | None = None,
+) -> EventFile:  # fmt: skip
+    """Read an event file (or its first records); its wanted tags, or all of them.
 
     Raises
     ------
@@ -80,7 +82,7 @@ def read_event_file(
     found = _STARTED.search(path.name)
     if found:
         file.started = float(found[1])
-    _Reader(file, damage).read(iter_records(path, damage))
+    _Reader(file, damage).read(islice(iter_records(path, damage), records))
     for series in file.points.series.values():
         _shorten(series)
     file.notes = damage.told(path)

@@ -32,6 +32,8 @@ MAX_FOLDERS = 2000
 """Folders below a log that are looked at for parts of it."""
 
 _DEPTH = 5
+_LOOKED_AT = 64
+"""Records of a folder below that tell whether it may belong to the log above."""
 _PLAIN_TEXTS = ("args", "config", "cfg", "hparams", "hyperparameters", "params")
 """Texts whose names stand in the configuration as they are; others are prefixed by their tag."""
 
@@ -57,7 +59,7 @@ def read_event_folder(path: Path, options: ReadOptions) -> list[Log]:
     folder = path.parent
     keys = mapped_keys(options)
     own = [read_event_file(file, keys) for file in _event_files(folder) or [path]]
-    above = _above(folder)
+    above = _above(folder) if _may_be_part(folder, own) else None
     if above is not None and _is_part(folder, above, own):
         return []  # the log above reads it
     files = own + [file for below in _folders(folder) for file in _part(below, folder, keys)]
@@ -121,9 +123,11 @@ def _above(folder: Path) -> Path | None:
 
 def _part(folder: Path, above: Path, keys: Iterable[str]) -> list[EventFile]:
     """Return the files of a folder that belongs to the log above, their tags told apart."""
-    if not _may_be_part(folder, above):
+    paths = _event_files(folder)
+    begun = [read_event_file(paths[0], every_key=True, records=_LOOKED_AT)]
+    if not _is_part(folder, above, begun):
         return []
-    files = [read_event_file(file, every_key=True) for file in _event_files(folder)]
+    files = [read_event_file(file, every_key=True) for file in paths]
     if not _is_part(folder, above, files):
         return []
     if _is_hparams(folder, files):
@@ -131,10 +135,13 @@ def _part(folder: Path, above: Path, keys: Iterable[str]) -> list[EventFile]:
     return [_suffixed(file, folder, above, keys) for file in files]
 
 
-def _may_be_part(folder: Path, above: Path) -> bool:
-    """Tell by the name of a folder whether it can be one of `add_scalars` or `add_hparams`."""
-    name = folder.relative_to(above).as_posix()
-    return "_" in name or "/" in name or _TIME.fullmatch(name) is not None
+def _may_be_part(folder: Path, files: Iterable[EventFile]) -> bool:
+    """Tell whether it is worth looking for a log above, without looking there."""
+    if _TIME.fullmatch(folder.name):
+        return True
+    whole = folder.as_posix().replace("/", "_")
+    tags = {name for file in files for name in file.points.names}
+    return any(f"_{tag.replace('/', '_')}_" in whole for tag in tags)
 
 
 def _is_part(folder: Path, above: Path, files: Iterable[EventFile]) -> bool:
