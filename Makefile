@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV := .venv
 TRL := .venv-trl
+SINKS := .venv-sinks
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install check format test test-trl test-clusters smoke bench figures golden data data-check wheel all clean
+.PHONY: help demo install check format test test-trl test-sinks test-clusters smoke bench figures golden data data-check wheel all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,17 @@ $(TRL)/stamp: pyproject.toml constraints.txt tests/trl/requirements.txt
 test-trl: $(TRL)/stamp ## train with TRL and log it (an environment of its own, .venv-trl)
 	$(TRL)/bin/python -m pytest -q -rs tests/trl
 
+$(SINKS)/stamp: pyproject.toml constraints.txt tests/sinks/requirements.txt tests/sinks/verl.txt
+	$(PYTHON) -m venv $(SINKS)
+	$(SINKS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e ".[remote]" -r tests/sinks/requirements.txt
+	$(SINKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target $(SINKS)/verl -r tests/sinks/verl.txt
+	@touch $@
+
+test-sinks: $(SINKS)/stamp ## read what TensorBoard, W&B, MLflow, trackio, verl and S3 really write (.venv-sinks)
+	$(SINKS)/bin/python -m pytest -q -rs tests/sinks
+
 $(VENV)/clusters.stamp: $(VENV)/dev.stamp
 	$(PIP) -e ".[dask,ray]"
 	@touch $@
@@ -83,4 +95,4 @@ wheel: $(BIN)/python ## build the wheel into dist/
 all: check test smoke ## everything CI runs but the wheel
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(TRL) build dist report .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRL) $(SINKS) build dist report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,12 +3,10 @@
 import json
 import math
 
-import orjson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from twoclock.sources import json_values
 from twoclock.sources.json_values import parse
 from twoclock.sources.rows import RowStore
 from twoclock.sources.several_runs import RunStores
@@ -21,16 +19,6 @@ scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats()
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4)
 )
-
-
-@pytest.fixture(params=["with jiter", "without jiter"])
-def parser(request, monkeypatch):
-    """Return `parse` with the quick parser of tokens and without it."""
-    if request.param == "with jiter":
-        pytest.importorskip("jiter")
-    else:
-        monkeypatch.setattr(json_values, "_with_tokens", orjson.loads)
-    return parse
 
 
 def same(one, two):
@@ -54,23 +42,23 @@ def test_any_value_is_what_the_standard_library_reads(ascii_only, value):
 @pytest.mark.parametrize(
     "text", ['{"a": NaN', "{NaN: 1}", '{"a": -NaN}', '{"a": NaNN}', '{"a": nan}', '{"a": "\\N"}']
 )
-def test_what_is_no_json_stays_none(parser, text):
+def test_what_is_no_json_stays_none(text):
     """A token in a wrong place, or a word that only resembles one, is refused."""
     for form in (text, text.encode()):
         with pytest.raises(ValueError, match=r"."):
-            parser(form)
+            parse(form)
 
 
-def test_tokens_are_read_with_their_sign(parser):
+def test_tokens_are_read_with_their_sign():
     """NaN, Infinity and -Infinity are numbers, the same words in texts stay texts."""
-    row = parser(b'{"a": NaN, "b": Infinity, "c": [-Infinity], "d": "NaN"}')
+    row = parse(b'{"a": NaN, "b": Infinity, "c": [-Infinity], "d": "NaN"}')
     assert math.isnan(row.pop("a"))
     assert row == {"b": math.inf, "c": [-math.inf], "d": "NaN"}
 
 
-def test_bytes_that_are_no_text_cost_only_themselves(parser):
+def test_bytes_that_are_no_text_cost_only_themselves():
     """A stray byte in a text is replaced, the numbers beside it are read."""
-    row = parser(b'{"note": "\xff", "loss": NaN, "step": 3}')
+    row = parse(b'{"note": "\xff", "loss": NaN, "step": 3}')
     assert row["note"] == "\ufffd"
     assert row["step"] == 3
 

@@ -6,23 +6,13 @@ them and is nearly as quick as the first.
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import orjson
+from jiter import from_json
 
 _N, _I = b"NI"
-
-
-_with_tokens: Callable[[bytes], Any]
-"""A quick parser that knows the tokens; without jiter, one that does not."""
-
-try:
-    _with_tokens = importlib.import_module("jiter").from_json
-except ImportError:
-    _with_tokens = orjson.loads
 
 
 def parse(text: bytes | str) -> Any:
@@ -42,7 +32,7 @@ def parse(text: bytes | str) -> Any:
         if isinstance(text, str):
             return _parse_text(text)
         # one letter is found at once, a word is not
-        return _with_tokens(text) if _N in text or _I in text else orjson.loads(text)
+        return from_json(text) if _N in text or _I in text else orjson.loads(text)
     except ValueError:
         if isinstance(text, bytes):
             text = text.decode("utf-8", errors="replace")
@@ -53,4 +43,4 @@ def _parse_text(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _with_tokens(text.encode())
+        return from_json(text.encode())

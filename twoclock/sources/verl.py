@@ -12,34 +12,13 @@ from pathlib import Path
 from twoclock.errors import SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.sources.base import Fact, Head, Log, Reader
+from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.json_rows import iter_objects, mapped_keys, parse
 from twoclock.sources.rows import RowStore
-from twoclock.sources.verl_config import (
-    Flat,
-    facts_of,
-    find_config,
-)
-
-
-def configured(
-    path: Path, config: Flat, planned: int | None
-) -> tuple[dict[str, Fact], list[Note], tuple[Path, ...]]:
-    """Return the facts of the configuration that the log holds, or that lies beside it."""
-    files: tuple[Path, ...] = ()
-    if not any(key.startswith("actor_rollout_ref.") for key in config):
-        near, files = find_config(path)
-        config = {**near, **config}
-    notes: list[Note] = []
-    estimator = config.get("algorithm.adv_estimator")
-    if estimator == "gae":
-        message = "adv_estimator is gae: PPO with a critic, not GRPO"
-        notes.append(Note("not_grpo", message, where=str(path)))
-    return facts_of(config, planned), notes, files
 
 
 def read_file_logger(path: Path, options: ReadOptions) -> list[Log]:
-    """Read a log of verl's `file` logger, with the Hydra configuration near it.
+    """Read a log of verl's `file` logger.
 
     Raises
     ------
@@ -55,18 +34,15 @@ def read_file_logger(path: Path, options: ReadOptions) -> list[Log]:
     if not store.count:
         msg = "no data: not one complete row"
         raise SourceError(msg, where=str(path))
-    facts, more, files = configured(path, {}, None)
     return [
         Log(
             path,
             store.finish(),
             "verl-file",
             framework="verl",
-            facts=facts,
             columns={"step": ("step",)},
-            synchronous=True,
-            files=(path, *files),
-            notes=(*notes, *more),
+            files=(path,),
+            notes=tuple(notes),
         )
     ]
 
