@@ -152,8 +152,17 @@ def _files(parts: list[Part]) -> tuple[ReadFile, ...]:
             runs.setdefault(path, []).append(part.run_id)
             readers.setdefault(path, part.log.reader if path in part.files else "settings")
     return tuple(
-        ReadFile(str(path), sha256(path), readers[path], tuple(runs[path])) for path in sorted(runs)
+        ReadFile(str(path), _digest(path), readers[path], tuple(runs[path]))
+        for path in sorted(runs)
     )
+
+
+def _digest(path: Path) -> str:
+    """Return the checksum of a file; none of one that is gone since it was read."""
+    try:
+        return sha256(path)
+    except OSError:
+        return ""
 
 
 def merge_notes(notes: Iterable[Note]) -> tuple[Note, ...]:

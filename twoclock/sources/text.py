@@ -31,11 +31,11 @@ HEAD_BYTES = 64 * 1024
 BUFFER = 256 * 1024
 """Bytes that are fetched at once; lines are read twice as quickly as by the default 8 KiB."""
 
-BOMB_FROM = 256 * 1024 * 1024
-BOMB_RATIO = 400
+BOMB_FROM = 128 * 1024 * 1024
+BOMB_RATIO = 150
 """Packed data that gives more than this many bytes, and this many for each packed one, is no log.
 
-Rows of one logger shrink to a tenth or a fiftieth; gzip ends at 1032, where all bytes are equal.
+Rows of one logger shrink to a tenth or a fiftieth; equal bytes to a 230th up to a 20,000th.
 """
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"

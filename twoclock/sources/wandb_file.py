@@ -20,6 +20,8 @@ HEADER = MAGIC + b"\xe1\xbe\x00"
 """Beginning of a transaction log: mark, number and version."""
 
 BLOCK = 32768
+ZEROS_LIMIT = 64 << 20
+"""Zero bytes that are passed over in search of a record."""
 RECORD_LIMIT = 64 << 20
 """Longest record that is put together, in bytes."""
 
@@ -78,9 +80,12 @@ def _abandon(begun: list[bytes] | None, damage: Damage) -> None:
 
 def _blocks(path: Path, damage: Damage) -> Iterator[tuple[int, bytes]]:
     """Yield (place, bytes) of every block."""
-    base, left = 0, b""
+    base, left, zeros = 0, b"", 0
     for part in iter_parts(path, damage.notes):
         data = left + part
+        zeros = zeros + len(data) if not data.strip(b"\0") else 0
+        if zeros > ZEROS_LIMIT:
+            return  # a file that only says to be long
         for at in range(0, len(data) - BLOCK + 1, BLOCK):
             yield base + at, data[at : at + BLOCK]
         whole = len(data) - len(data) % BLOCK
