@@ -113,6 +113,8 @@ def _read_metric(key: str, file: Path, points: Points, notes: list[Note]) -> Non
 
 def _param(path: Path) -> Any:
     """Return a parameter or tag; None when there is none."""
+    if not path.is_file():
+        return None
     try:
         with path.open("rb") as file:
             text = file.read(_PARAM_LIMIT).decode("utf-8", errors="replace")

@@ -25,6 +25,7 @@ ZEROS_LIMIT = 64 << 20
 RECORD_LIMIT = 64 << 20
 """Longest record that is put together, in bytes."""
 
+_ZEROS = bytes(BLOCK)
 _PART = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
@@ -99,7 +100,7 @@ def _parts(block: bytes, at: int, base: int, damage: Damage) -> Iterator[tuple[i
     while at + _PART.size <= len(block):
         check, length, kind = _PART.unpack_from(block, at)
         begin, end = at + _PART.size, at + _PART.size + length
-        if kind == 0 and length == 0 and not block[at:].strip(b"\0"):
+        if kind == 0 and length == 0 and block[at:] == _ZEROS[at : len(block)]:
             return  # the block is filled up with zeros
         if end > len(block) and len(block) < BLOCK and _WHOLE <= kind <= _LAST:
             damage.cut = base + at
