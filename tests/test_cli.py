@@ -259,7 +259,7 @@ def test_a_size_makes_the_model_of_that_size(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", ["fit", "runs", "events", "train", "sweep", "simulate", "schema"]
+    "command", ["fit", "runs", "convert", "events", "train", "sweep", "simulate", "schema"]
 )
 def test_every_command_has_help_with_an_example(run, command):
     """`twoclock COMMAND --help` exits 0 and shows an example."""
