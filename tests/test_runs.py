@@ -722,3 +722,11 @@ def test_the_real_home_made_table():
     assert curve(runs)[0] == (5 * 160, 0.793333)
     assert runs.evals["n"].tolist() == [150] * len(runs.evals)
     assert len(runs.evals) == 6
+
+
+def test_a_foreign_run_json_hides_no_log(tmp_path):
+    """A `run.json` of another tool is one more configuration; the log beside it is read."""
+    files = {"a/run.json": '{"lr": 1e-5, "seed": 4}', "a/metrics.jsonl": series([0.1, 0.2, 0.3])}
+    runs = read(tmp_path, files, batch_size=8)
+    assert (runs.runs["lr"][0], runs.runs["seed"][0]) == (1e-5, 4)
+    assert len(runs.evals) == 3

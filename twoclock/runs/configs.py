@@ -28,7 +28,7 @@ NAMES = (
     "config.yaml", "config.yml", "config.json", "config.toml", "args.json", "args.yaml",
     "hparams.yaml", "hparams.json", "params.json", "training_args.json", "training_config.json",
     "training_config.yaml", "run_config.yaml", "run_config.json", "grpo_config.yaml",
-    "grpo_config.json", "torchtune_config.yaml", "recipe.yaml", "rl.toml", "rl.json",
+    "grpo_config.json", "torchtune_config.yaml", "recipe.yaml", "rl.toml", "rl.json", "run.json",
 )  # fmt: skip
 """Files that may hold the configuration of a run, best first."""
 

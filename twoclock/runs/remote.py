@@ -23,8 +23,9 @@ from twoclock.progress import Progress
 from twoclock.runs import configs, sidecar
 from twoclock.runs.finding import is_tried
 from twoclock.runs.tables import Runs
-from twoclock.runs.units import MLFLOW_RUN, RUN, TABLES
+from twoclock.runs.units import MLFLOW_RUN, TABLES
 from twoclock.sources.events_table import EventsTable
+from twoclock.sources.native import RUN
 from twoclock.sources.tensorboard import is_event_file
 
 MAX_DOWNLOAD = 20.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -16,6 +17,13 @@ from twoclock.runs.validation import Validation
 from twoclock.sources.base import Log
 from twoclock.sources.columns import RESPONSES_TOTAL, STEP_KEYS
 from twoclock.sources.rows import Ints, Values
+
+_LIKE_STEPS = re.compile(
+    r"(?:.*[_/ .-])?(?:steps?|iters?|iterations?|updates?|rollouts?|episodes?|rounds?|epochs?|batch"
+    r"|batch_idx|idx|index|num_steps|samples)",
+    re.IGNORECASE,
+)
+"""Names that may count something; which of them counts rollouts is for the user to say."""
 
 
 def find_course(
@@ -46,7 +54,7 @@ def find_course(
     chosen = _step_key(log, validations, options, notes)
     by_responses = chosen is None
     if chosen is not None:
-        step = log.rows.values[chosen].finite()
+        step = _completed(log, chosen, options)
     else:
         keys = (*options.map.get("responses", ()), *log.columns.get("responses", ()))
         found = matching((*keys, *RESPONSES_TOTAL), log.rows.values)
@@ -55,7 +63,8 @@ def find_course(
                 "rows carry no step: name the key that counts rollouts with --map step=KEY, "
                 "or the one that counts responses with --map responses=KEY"
             )
-            raise MissingFacts(msg, where=where, facts=("rollout",))
+            like = tuple(sorted(key for key in log.rows.names if _LIKE_STEPS.fullmatch(key)))
+            raise MissingFacts(msg, where=where, facts=("rollout",), candidates={"rollout": like})
         step = log.rows.values[found[0]].finite()
     if not len(step.at):
         msg = "no data: no row has a step"
@@ -109,6 +118,27 @@ def _step_key(
     if not own:
         _tell_other_steps(log, chosen, keys, notes)
     return chosen
+
+
+def _completed(log: Log, chosen: str, options: ReadOptions) -> Values:
+    """Return the steps under a key, with those of rows that only have another key for them.
+
+    Only a key that says the same on every row that has both is taken: a trainer may leave its own
+    counter out of a validation before training.
+    """
+    mine = log.rows.values[chosen].finite()
+    if len(mine.at) == log.rows.count or chosen in options.map.get("step", ()):
+        return mine
+    for key in matching((*log.columns.get("step", ()), *STEP_KEYS), log.rows.values):
+        other = log.rows.values[key].finite()
+        _, i, j = np.intersect1d(mine.at, other.at, assume_unique=True, return_indices=True)
+        alone = ~np.isin(other.at, mine.at, assume_unique=True)
+        if key != chosen and len(i) and alone.any() and (mine.value[i] == other.value[j]).all():
+            at = np.concatenate([mine.at, other.at[alone]])
+            order = np.argsort(at, kind="stable")
+            value = np.concatenate([mine.value, other.value[alone]])
+            mine = Values(at[order], value[order])
+    return mine
 
 
 def _reaches(log: Log, key: str, wanted: Ints) -> bool:

@@ -9,13 +9,11 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from twoclock.sources.native import RUN, is_foreign
 from twoclock.sources.tensorboard import is_event_file
 
 TABLES = ("runs.parquet", "steps.parquet", "evals.parquet")
 """A folder with these holds tables that twoclock wrote itself."""
-
-RUN = "run.json"
-"""Stands for the folder of a run that twoclock or its callback wrote."""
 
 MLFLOW_RUN = "meta.yaml"
 """Stands for the folder of an MLflow run, beside folders of metrics and parameters."""
@@ -45,7 +43,7 @@ def unit(
     >>> unit(Path("logs"), names, ["b"])
     (['events.out.tfevents.5.host', 'train.log'], ['b'])
     """
-    if RUN in files:
+    if RUN in files and not is_foreign(here / RUN):
         return [RUN], list(folders)
     if all(name in files for name in TABLES):
         return [TABLES[0]], list(folders)

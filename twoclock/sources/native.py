@@ -134,8 +134,25 @@ def native_row(row: Mapping[str, Any], scales: dict[str, str]) -> dict[str, Any]
     return kept
 
 
+RUN = "run.json"
+_LOOKED_AT = 1 << 20
+
+
+def is_foreign(path: Path) -> bool:
+    """Tell whether a `run.json` is whole and of somebody else: JSON that names no format.
+
+    A damaged one, or one of another version of the format, is not: it is read, and refused.
+    """
+    try:
+        with path.open("rb") as file:
+            run = parse(file.read(_LOOKED_AT))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return not (isinstance(run, dict) and "format" in run)
+
+
 def _sniff(head: Head) -> bool:
-    return head.path.name == "run.json"
+    return head.path.name == RUN and not is_foreign(head.path)
 
 
 NATIVE = Reader("native", _sniff, read_native)
