@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import os
 import sqlite3
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -299,3 +300,12 @@ def test_any_run_folder_gives_a_log_or_a_refusal(meta, metric, param):
             read_runs(folder, ReadOptions(batch_size=8))
         except NoUsableRuns as err:
             _one_line(err)
+
+
+def test_a_pipe_among_the_files_is_not_opened(tmp_path):
+    """A pipe that nobody writes to would keep a reader waiting for ever."""
+    folder = write(tmp_path, run_folder(params={"lr": "1e-6"}, meta="run_id: x\n"))
+    (folder / RUN / "tags").mkdir()
+    for name in ("tags/mlflow.runName", "metrics/loss", "params/seed"):
+        os.mkfifo(folder / RUN / name)
+    assert curve(read_runs(folder, ReadOptions(batch_size=1))) == [(0, 0.1), (10, 0.6)]

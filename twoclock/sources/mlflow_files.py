@@ -54,8 +54,7 @@ def read_mlflow_run(path: Path, options: ReadOptions) -> list[Log]:
         msg = f"no data: {why}"
         raise SourceError(msg, where=str(folder))
     params = {key: _param(file) for key, file in _files(folder / "params", notes)}
-    status = meta.get("status")
-    ended = ENDED.get(STATUS.get(status, "") if isinstance(status, int) else str(status))
+    ended = _ended(meta.get("status"))
     started = number(meta.get("start_time"))
     name = meta.get("run_name") or _param(folder / "tags" / "mlflow.runName")
     return [
@@ -72,6 +71,11 @@ def read_mlflow_run(path: Path, options: ReadOptions) -> list[Log]:
             notes=tuple(notes),
         )
     ]
+
+
+def _ended(status: Any) -> str | None:
+    """Return how a run ended by its status, a number or (in old versions) a word."""
+    return ENDED.get(STATUS.get(status, "") if isinstance(status, int) else str(status))
 
 
 def _files(folder: Path, notes: list[Note]) -> Iterator[tuple[str, Path]]:

@@ -63,6 +63,8 @@ class Damage:
         Byte at which the last, incomplete record begins; -1: there is none.
     lost : int
         Byte from which on no further record was found; -1: all was searched.
+    searched : int
+        Bytes that were searched for a good header.
     here : int
         Byte at which the record that was read last begins.
     notes : list of Note
@@ -74,6 +76,7 @@ class Damage:
     large: int = 0
     cut: int = -1
     lost: int = -1
+    searched: int = 0
     here: int = 0
     notes: list[Note] = field(default_factory=list)
 
@@ -150,7 +153,6 @@ def iter_records(path: Path, damage: Damage) -> Iterator[bytes]:
     """
     buffer = _Buffer(iter_parts(path, damage.notes))
     lengths: dict[bytes, int] = {}
-    searched = 0
     crc, unpack = google_crc32c.value, _CHECK.unpack_from
     while buffer.need(_HEADER):
         at, data = buffer.at, buffer.data
@@ -158,22 +160,12 @@ def iter_records(path: Path, damage: Damage) -> Iterator[bytes]:
         length = lengths.get(header, -1)
         if length < 0:
             length = _length(header)
-            if length < 0:
-                begin = buffer.place
-                damage.add(begin)
-                if not _search(buffer, SEARCH_LIMIT - searched):
-                    damage.lost = begin
-                    return
-                searched += buffer.place - begin
-                continue
-            if len(lengths) < _REMEMBERED:
+            if 0 <= length <= RECORD_LIMIT and len(lengths) < _REMEMBERED:
                 lengths[header] = length
-        if length > RECORD_LIMIT:
-            damage.large += 1
-            if not buffer.skip(_HEADER + length + _FOOTER):
-                damage.cut = buffer.place
-                return
-            continue
+            if not 0 <= length <= RECORD_LIMIT:
+                if not _pass_over(buffer, length, damage):
+                    return
+                continue
         end = at + _HEADER + length
         if end + _FOOTER > len(data):
             if not buffer.need(_HEADER + length + _FOOTER):
@@ -191,6 +183,23 @@ def iter_records(path: Path, damage: Damage) -> Iterator[bytes]:
             buffer.at = end + _FOOTER
     if len(buffer.data) > buffer.at:
         damage.cut = buffer.place
+
+
+def _pass_over(buffer: _Buffer, length: int, damage: Damage) -> bool:
+    """Go on behind a damaged header or a record that is too large; tell whether that works."""
+    begin = buffer.place
+    if length < 0:
+        damage.add(begin)
+        if not _search(buffer, SEARCH_LIMIT - damage.searched):
+            damage.lost = begin
+            return False
+        damage.searched += buffer.place - begin
+        return True
+    damage.large += 1
+    if not buffer.skip(_HEADER + length + _FOOTER):
+        damage.cut = begin
+        return False
+    return True
 
 
 def _length(header: bytes) -> int:

@@ -42,30 +42,8 @@ def read_trackio(
     SourceError
         It is damaged, or has no metrics.
     """
-    stores: dict[Mark, RowStore] = {}
-    started: dict[Mark, float | None] = {}
-    bad = 0
     there = [name for name in _IDENTITY if name in database.tables["metrics"]]
-    stamp = "timestamp" if database.has("metrics", "timestamp") else "NULL"
-    query = f"SELECT {stamp}, step, metrics, {', '.join(there)} FROM metrics ORDER BY rowid"
-    for time, step, text, *identity in database.rows(query):
-        mark = tuple(str(part or "") for part in identity)
-        row = _metrics(text)
-        if row is None:
-            bad += 1
-            continue
-        if mark not in stores:
-            if len(stores) >= MAX_RUNS:
-                msg = f"more than {MAX_RUNS:,} runs in one database"
-                raise SourceError(msg, where=str(path))
-            stores[mark] = RowStore(mapped_keys(options))
-            started[mark] = _seconds(time)
-        if isinstance(step, int):
-            row.setdefault("step", step)
-        stores[mark].add(row, stores[mark].count + 1)
-    if bad:
-        message = f"{bad} rows are not JSON objects and are left out"
-        notes.append(Note("bad_lines", message, where=str(path), count=bad))
+    stores, started = _collect(database, path, there, options, notes)
     if not stores:
         msg = "no data: no run has metrics (yet)"
         raise SourceError(msg, where=str(path))
@@ -86,6 +64,36 @@ def read_trackio(
         )
         logs.append(log)
     return logs
+
+
+def _collect(
+    database: Database, path: Path, there: list[str], options: ReadOptions, notes: list[Note]
+) -> tuple[dict[Mark, RowStore], dict[Mark, float | None]]:
+    """Return the rows of each run, and when its first was written."""
+    stores: dict[Mark, RowStore] = {}
+    started: dict[Mark, float | None] = {}
+    bad = 0
+    stamp = "timestamp" if database.has("metrics", "timestamp") else "NULL"
+    query = f"SELECT {stamp}, step, metrics, {', '.join(there)} FROM metrics ORDER BY rowid"
+    for time, step, text, *identity in database.rows(query):
+        mark = tuple(str(part or "") for part in identity)
+        row = _metrics(text)
+        if row is None:
+            bad += 1
+            continue
+        if mark not in stores:
+            if len(stores) >= MAX_RUNS:
+                msg = f"more than {MAX_RUNS:,} runs in one database"
+                raise SourceError(msg, where=str(path))
+            stores[mark] = RowStore(mapped_keys(options))
+            started[mark] = _seconds(time)
+        if isinstance(step, int):
+            row.setdefault("step", step)
+        stores[mark].add(row, stores[mark].count + 1)
+    if bad:
+        message = f"{bad} rows are not JSON objects and are left out"
+        notes.append(Note("bad_lines", message, where=str(path), count=bad))
+    return stores, started
 
 
 def _metrics(text: Any) -> dict[str, Any] | None:
