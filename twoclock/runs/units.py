@@ -54,7 +54,7 @@ def unit(
     kept = [
         name
         for name in files
-        if (name == first or name not in events) and not is_service_log(here / name)
+        if (name == first or name not in events) and name != RUN and not is_service_log(here / name)
     ]
     if any(name.endswith(".wandb") for name in files):
         folders = [name for name in folders if name not in _WANDB_OWN]
