@@ -26,7 +26,7 @@ from twoclock.runs.schedule import describe_lr
 from twoclock.runs.steps import find_course
 from twoclock.runs.validation import choose
 from twoclock.sources.base import Fact, Log
-from twoclock.sources.columns import STEP_COLUMNS
+from twoclock.sources.columns import STEP_COLUMNS, STEP_KEYS
 from twoclock.sources.rows import Floats
 
 MAX_RESPONSES = 2**53
@@ -89,6 +89,8 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
     try:
         work.course = find_course(log, work.columns, work.validations, options)
         work.notes += work.course.notes
+        if not work.columns and not work.validations and not problems:
+            raise _nothing_known(log)
         work.notes += derive(work.facts, work.where, log.known)
         work.logged = logged_counts(log, options, work.facts)
         _need_batch_size(work)
@@ -101,6 +103,17 @@ def count_run(log: Log, given: Mapping[str, Any], options: ReadOptions) -> Count
         known = {name: fact.value for name, fact in work.facts.items() if name not in HELPERS}
         raise MissingFacts(reason, where=work.where, facts=missing, candidates=keys, known=known)
     return _tables(work)
+
+
+def _nothing_known(log: Log) -> MissingFacts:
+    """Say that no key of a log is a metric that is known, and which keys there are."""
+    keys = sorted(str(key) for key in log.rows.names if key not in STEP_KEYS)
+    named = ", ".join(keys[:8]) + (", ..." if len(keys) > 8 else "")
+    msg = (
+        f"no metrics: none of its keys is known ({named or 'there is none'}); name them with "
+        "--map accuracy=KEY, --map reward=KEY"
+    )
+    return MissingFacts(msg, where=str(log.path), facts=("accuracy",))
 
 
 def _not_numbers(log: Log) -> list[Note]:

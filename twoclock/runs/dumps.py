@@ -17,7 +17,7 @@ from twoclock.sources.base import Head
 _KEY = re.compile(rb'"([A-Za-z_][\w/.-]{0,60})"\s*:')
 _LOOKED_AT = 16 << 10
 """Bytes that are enough for the keys of a first row; longer rows are recognised after reading."""
-_ROWS = ("jsonl", "json", "verl-file")
+_ROWS = ("jsonl", "json", "json-object", "verl-file")
 
 _TEXTS = (
     ("input", "output"), ("prompt", "completion"), ("prompt", "response"), ("prompts", "responses"),

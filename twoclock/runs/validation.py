@@ -154,7 +154,14 @@ def _unclear(log: Log, present: list[str], where: str, notes: list[Note]) -> lis
     if len(keys) + len(plain) > 1:
         raise _ambiguous([*plain, *keys], where)
     if plain:
-        return [Validation(PLAIN_ACCURACY, log.rows.values[PLAIN_ACCURACY])]
+        values = log.rows.values[PLAIN_ACCURACY]
+        if len(values.at) > 2 and len(values.at) == log.rows.count:
+            message = (
+                f"{PLAIN_ACCURACY} is taken as the validation accuracy; it stands on every row, as "
+                "that of the training batch may do: --map accuracy=KEY names another"
+            )
+            notes.append(Note("accuracy_key", message, where=where))
+        return [Validation(PLAIN_ACCURACY, values)]
     if keys:
         message = f"{keys[0]} is taken as the validation accuracy"
         notes.append(Note("accuracy_key", message, where=where))

@@ -11,6 +11,7 @@ from twoclock.sources.base import Head, Reader
 from twoclock.sources.console import CONSOLE
 from twoclock.sources.delimited import CSV
 from twoclock.sources.json_rows import JSON_ARRAY, JSON_LINES
+from twoclock.sources.json_tables import JSON_OBJECT
 from twoclock.sources.mlflow_files import MLFLOW_FILES
 from twoclock.sources.native import NATIVE
 from twoclock.sources.parquet import PARQUET, TABLES_READER
@@ -33,6 +34,7 @@ READERS: tuple[Reader, ...] = (
     TRL,
     VERL_FILE,
     JSON_ARRAY,
+    JSON_OBJECT,
     JSON_LINES,
     CONSOLE,
     CSV,

@@ -16,7 +16,7 @@ from twoclock.schema import RUNS, STEPS
 STEP_KEYS = (
     "training/global_step", "train/global_step", "trainer/global_step", "rollout", "step",
     "training_step", "iteration", "iter", "global_step", "rollout/step", "train/step",
-    "eval/step", "system/step", "progress/batch", "Step", "_step",
+    "eval/step", "system/step", "progress/batch", "Step", "update", "_step",
 )  # fmt: skip
 """Keys that count steps, best first: a trainer's own counter before a logger's."""
 
@@ -52,7 +52,8 @@ STEP_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "critic/score/mean", "rollout/raw_reward", "reward/avg_raw_reward",
         "ppo_actor/task_reward/avg", "rollout/reward_mean", "train/reward", "reward",
         "reward/all/mean", "reward/mean", "mean_reward", "train_reward", "scores",
-        "env/all/reward/total", "rewards", "reward/selected_mean",
+        "env/all/reward/total", "rewards", "reward/selected_mean", "reward_mean", "avg_reward",
+        "average_reward", "rewards_mean", "rewards_avg", "reward_avg", "mean_rewards",
     ),
     "clip_fraction": (
         "actor/pg_clipfrac", "clip_ratio/region_mean", "clip_ratio", "clip_fraction",
@@ -62,7 +63,8 @@ STEP_COLUMNS: Mapping[str, tuple[str, ...]] = {
     ),
     "kl_ref": (
         "actor/kl_loss", "kl", "kl_ref", "train/kl", "train/kl_loss", "train/kl_penalty",
-        "policy/policy_kl", "objective/kl2_avg", "critic/kl", "kl_loss",
+        "policy/policy_kl", "objective/kl2_avg", "critic/kl", "kl_loss", "mean_kl", "kl_mean",
+        "kl_avg", "avg_kl", "kl_div", "kl_divergence",
     ),
     "kl_old": (
         "actor/ppo_kl", "ppo_kl", "kl_old", "train/ppo_kl", "ppo_actor/update/approx_kl/avg",
@@ -72,7 +74,7 @@ STEP_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "actor/entropy", "actor/entropy_loss", "entropy", "train/entropy", "entropy/all/mean",
         "entropy/mean", "policy/entropy_avg", "policy/policy_entropy", "train/approx_entropy",
         "train/entropy_loss", "entropy_loss", "ppo_actor/update/entropy/avg", "optim/entropy",
-        "critic/entropy/mean",
+        "critic/entropy/mean", "mean_entropy", "entropy_mean", "avg_entropy",
     ),
     "grad_norm": (
         "actor/grad_norm", "grad_norm", "train/grad_norm", "actor_grad_norm", "optim/grad_norm",
@@ -90,11 +92,13 @@ STEP_COLUMNS: Mapping[str, tuple[str, ...]] = {
         "rollout/response_lengths", "train/mean_gen_tokens_per_sample", "val/sequence_lengths",
         "generate/avg_num_tokens", "token/response_length/mean", "tokens/response_length/mean",
         "length/mean", "env/all/ac_tokens_per_turn", "response_lengths",
+        "mean_response_length", "avg_response_length", "mean_completion_length",
+        "avg_completion_length", "response_length_mean", "avg_response_len",
     ),
     "loss": (
         "actor/pg_loss", "loss", "train/loss", "policy_loss", "policy/policy_loss",
         "actor/loss", "train/pg_loss", "loss/mean", "ppo_actor/update/actor_loss/avg", "pg_loss",
-        "loss_pg",
+        "loss_pg", "actor_loss",
     ),
     "lr": (
         "actor/lr", "learning_rate", "lr", "train/learning_rate", "train/lr", "optim/lr",
@@ -132,7 +136,11 @@ SCORES = (
 
 ACCURACY_N = ("n", "eval_n", "val_n", "eval_num_samples", "eval_n_scored")
 
-_VALIDATION = re.compile(r"(?:val|valid|validation|eval|evaluation|test)(?:[-_./@].*)?", re.I)
+_VALIDATION = re.compile(
+    r"(?:val|valid|validation|eval|evaluation|test)(?:[-_./@].*)?"
+    r"|(?:acc|accuracy|pass_rate|pass@\d+|score|reward)[-_](?:val|valid|validation|eval|test)",
+    re.I,
+)
 _NOT_A_SCORE = re.compile(
     r"time|second|runtime|per_second|length|len$|loss|std|token|(?:^|[_/])n(?:$|_)|num|count"
     r"|step$|epoch|ratio|kl|entropy|seq|stop_rate|rho|/min$|/max$|aux|clip|solve_rate",
