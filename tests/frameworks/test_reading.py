@@ -4,6 +4,7 @@ import json
 
 from tests.frameworks.examples import PRIME, SLIME_CONFIG
 from tests.reading import curve, read
+from twoclock.frameworks.verl import VERL
 
 
 def log(rows, config):
@@ -48,3 +49,11 @@ def test_three_clocks_make_one_run(tmp_path):
     assert runs.steps["responses"].tolist() == [256, 512, 768]
     assert runs.steps["optimizer_step"].tolist() == [2, 4, 6]
     assert runs.steps["loss"].tolist() == [1.1, 1.1, 1.1]
+
+
+def test_every_spelling_of_a_verl_score_is_one_key():
+    """A file, MLflow and tensorboardX write the number of samples in three ways."""
+    keys = ("val-core/a/acc/mean@8", "val-core/a/acc/mean_at_8", "val-core/a/acc/mean_8")
+    assert {VERL.plain(key) for key in keys} == {keys[0]}
+    assert VERL.plain("val-aux/a/acc/best_4/mean") == "val-aux/a/acc/best@4/mean"
+    assert VERL.plain("critic/score/mean") == "critic/score/mean"

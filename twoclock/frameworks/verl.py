@@ -12,6 +12,7 @@ that acts.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from twoclock.frameworks.base import Fact, Facts, Framework, Setting
@@ -26,6 +27,9 @@ _MEANS = {
     "seq-mean-token-sum-norm": "constant",
 }
 """How `loss_agg_mode` averages tokens; other modes keep their name."""
+
+_NUMBERED = re.compile(r"^(val-(?:core|aux)/.*/(?:mean|best|worst|maj|std))_(\d+)")
+"""A key of samples whose ``@`` a sink has replaced by ``_``."""
 
 _GROUPED = ("grpo", "grpo_passk", "grpo_vectorized")
 
@@ -119,8 +123,8 @@ def _advantage(config: Flat) -> str | None:
 
 
 def _plain(key: str) -> str:
-    """Return a key as verl's own file has it: MLflow allows no ``@``."""
-    return key.replace("_at_", "@")
+    """Return a key as verl's own file has it: MLflow and tensorboardX allow no ``@``."""
+    return _NUMBERED.sub(r"\1@\2", key.replace("_at_", "@"))
 
 
 VERL = Framework(
