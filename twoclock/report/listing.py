@@ -17,9 +17,9 @@ from twoclock.words import count_text, number_text, target_text
 from twoclock.words.strata import short_names
 
 RUN_COLUMNS = (
-    "run_id", "framework", "batch_size", "group_size", "optimizer_steps_per_rollout", "lr",
-    "clip_active", "seed", "rollouts", "responses", "validations", "probes", "ended", "model",
-    "metric", "reader",
+    "run_id", "batch_size", "group_size", "optimizer_steps_per_rollout", "lr",
+    "clip_active", "seed", "rollouts", "responses", "validations", "probes", "ended", "framework",
+    "model", "metric", "reader",
 )  # fmt: skip
 EVENT_COLUMNS = (
     "run_id", "clock", "target", "batch_size", "seed", "lower", "upper", "censoring", "reason",
@@ -40,8 +40,8 @@ _ONCE_FOR_MANY = ("group_size", "optimizer_steps_per_rollout", "clip_active", "e
 """Columns that it names if there are several rows."""
 
 _TEXTS = ("model", "task", "metric", "metrics")
-_PROSE = ("reason", "flags", "model", "metric", "reader")
-_LEFT = ("run_id", "framework", "clock", "censoring", "ended", "clip_active")
+_PROSE = ("reason", "flags", "framework", "model", "metric", "reader")
+_LEFT = ("run_id", "clock", "censoring", "ended", "clip_active")
 
 Cells = Mapping[str, Sequence[str]]
 
