@@ -214,3 +214,37 @@ def test_the_real_unsloth_state():
     assert (row["lr"], row["optimizer_steps_per_rollout"], row["ended"]) == (5e-6, 1, "completed")
     assert runs.steps["responses"].max() == 1500
     assert runs.steps["response_tokens"].notna().all()
+
+
+def test_rewards_of_an_evaluation_are_no_training_rewards(tmp_path):
+    """Some versions log an evaluation's rewards under the training's names, beside `eval_loss`."""
+    rows = [
+        {"step": 1, "loss": 0.1, "reward": 0.2, "reward_std": 0.1, "rewards/right/mean": 0.2},
+        {"step": 1, "eval_loss": 0.0, "eval_runtime": 9.0, "reward": 0.9,
+         "rewards/right/mean": 0.9, "completions/mean_length": 40.0},
+        {"step": 2, "loss": 0.1, "reward": 0.4, "reward_std": 0.1, "rewards/right/mean": 0.4},
+    ]  # fmt: skip
+    files = {"run/trainer_state.json": json.dumps({"log_history": rows})}
+    runs = read(tmp_path, files, batch_size=8)
+    assert runs.steps["reward"].tolist() == [0.2, 0.4]
+    assert runs.evals["metric"].tolist() == ["eval_reward"]
+    assert curve(runs) == [(8, 0.9)]
+
+
+@pytest.mark.parametrize(("rewarded", "steps"), [((2, 6, 10), 4), ((2, 6), 4), ((2, 4, 6), 2)])
+def test_rows_of_several_steps_tell_the_steps_of_a_rollout(tmp_path, rewarded, steps):
+    """Every second row of two steps has a reward: 4 steps a rollout; too few rows say nothing."""
+    history = [
+        {
+            "step": s,
+            "loss": 0.1,
+            "learning_rate": 1e-6,
+            **({"reward": 0.1} if s in rewarded else {}),
+        }
+        for s in range(2, max(rewarded) + 1, 2)
+    ]
+    text = json.dumps({"logging_steps": 2, "global_step": 10, "log_history": history})
+    runs = read(tmp_path, {"run/trainer_state.json": text}, batch_size=8)
+    exact = len(rewarded) == 3 and steps == 4
+    assert ("assumed_steps_per_rollout" in codes(runs)) == (not exact)
+    assert runs.runs["optimizer_steps_per_rollout"].tolist() == [4 if exact else 1]

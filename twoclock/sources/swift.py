@@ -19,7 +19,7 @@ from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.cells import number
 from twoclock.sources.json_rows import iter_objects, mapped_keys, parse
 from twoclock.sources.rows import Rows, RowStore
-from twoclock.sources.trl import COLUMNS, steps_between_rewards
+from twoclock.sources.trl import COLUMNS, as_validation, steps_between_rewards
 
 PROGRESS = "global_step/max_steps"
 _SUMMARY = ("log_history", "model_parameter_info")
@@ -41,6 +41,7 @@ def read_swift(path: Path, options: ReadOptions) -> list[Log]:
             continue
         step, total = progress(row.get(PROGRESS))
         planned = total or planned
+        row = dict(as_validation(row))
         store.add(row if step is None else {**row, "step": step}, line)
     if not store.count:
         msg = "no data: not one complete row"

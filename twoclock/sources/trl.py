@@ -31,6 +31,7 @@ COLUMNS = {
     "lr": ("learning_rate",),
     "clip_fraction": ("clip_ratio/region_mean", "clip_ratio", "cispo_clip_ratio"),
 }
+_EVALUATED = ("reward", "rewards/", "completions/", "completion_length", "frac_reward_zero_std")
 _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _SETTING = re.compile(r'"(global_step|max_steps|logging_steps|train_batch_size)"\s*:\s*(\d+)')
 
@@ -59,7 +60,7 @@ def read_trainer_state(path: Path, options: ReadOptions) -> list[Log]:
     store = RowStore(mapped_keys(options))
     for index, row in enumerate(history, start=1):
         if isinstance(row, dict):
-            store.add(row, index)
+            store.add(as_validation(row), index)
     if not store.count:
         msg = "no data: log_history has no rows"
         raise SourceError(msg, where=str(path))
@@ -92,7 +93,7 @@ def _facts(state: Mapping[str, Any], rows: Rows) -> Iterator[tuple[str, Fact]]:
     last, planned = _whole(state, "global_step"), _whole(state, "max_steps")
     if planned and last >= planned:
         yield "ended", Fact("completed", "log")
-    steps = steps_between_rewards(rows) if _whole(state, "logging_steps") == 1 else None
+    steps = steps_between_rewards(rows, _whole(state, "logging_steps"))
     if steps is not None:
         yield "steps_between_rewards", Fact(steps, "derived")
 
@@ -102,15 +103,40 @@ def _whole(state: Mapping[str, Any], name: str) -> int:
     return int(value) if isinstance(value, float) and 0 < value < 2**53 else 0
 
 
-def steps_between_rewards(rows: Rows) -> int | None:
-    """Return the optimizer steps from one reward to the next, if they are regular."""
+def as_validation(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row of an evaluation with every metric named as one of it.
+
+    Some versions log the rewards of an evaluation under the names of the training's.
+
+    Examples
+    --------
+    >>> as_validation({"eval_loss": 0.0, "reward": 0.5, "epoch": 1.0, "step": 9})
+    {'eval_loss': 0.0, 'eval_reward': 0.5, 'epoch': 1.0, 'step': 9}
+    """
+    if "eval_loss" not in row and "eval_runtime" not in row:
+        return row
+    return {
+        f"eval_{key}" if key.startswith(_EVALUATED) and f"eval_{key}" not in row else key: value
+        for key, value in row.items()
+    }
+
+
+def steps_between_rewards(rows: Rows, every: int = 1) -> int | None:
+    """Return the optimizer steps from one reward to the next, if they are regular.
+
+    Rows that stand for several steps show a distance between rewards only where some of them have
+    none; the distance is exact once there are as many of it as steps in a row.
+    """
     rewards, steps = rows.values.get("reward"), rows.values.get("step")
-    if rewards is None or steps is None:
+    if rewards is None or steps is None or every < 1:
         return None
     at = np.isin(steps.at, rewards.at)
-    gaps = np.unique(np.diff(steps.value[at]))
+    gaps = np.diff(steps.value[at])
     gaps = gaps[gaps > 0]
-    return int(gaps[0]) if len(gaps) == 1 else None
+    if not len(gaps) or (gaps != gaps[0]).any():
+        return None
+    exact = every == 1 or (gaps[0] > every and len(gaps) >= every)
+    return int(gaps[0]) if exact else None
 
 
 def _sniff(head: Head) -> bool:

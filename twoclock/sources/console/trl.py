@@ -26,7 +26,7 @@ from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line
 from twoclock.sources.console.literals import Literal, read_dict
 from twoclock.sources.rows import Floats, Values
-from twoclock.sources.trl import COLUMNS, steps_between_rewards
+from twoclock.sources.trl import COLUMNS, as_validation, steps_between_rewards
 
 _OWN_STEP = "global_step/max_steps"
 """Key under which ms-swift prints the step itself (``'20/1875'``)."""
@@ -101,7 +101,7 @@ class _TRL(Parser):
         if found.end < 0:
             self.console.table.cut = line.number
         before = self.console.table.count
-        self.console.add(items, line)
+        self.console.add(as_validation(items), line)
         if self.console.table.count == before:
             return
         self.after = before
@@ -189,7 +189,7 @@ class _TRL(Parser):
         distance = _distance(steps[np.array(self.kinds) == "train"])
         if distance:
             config.setdefault("logging_steps", distance)
-            between = steps_between_rewards(rows) if distance == 1 else None
+            between = steps_between_rewards(rows, distance)
             if between is not None:
                 facts["steps_between_rewards"] = Fact(between, "derived")
         if noted:
