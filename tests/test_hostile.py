@@ -26,11 +26,12 @@ TABLE = "step,reward,val_acc\n" + "".join(f"{s},0.{s}5,0.{s}7\n" for s in range(
 GIB = 2**30
 
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
+from tests.peak_memory import peak_mb
 from twoclock.errors import NoUsableRuns, SettingsError
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_runs
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+base = peak_mb()
 start = time.process_time()
 out = {"runs": [], "refused": [], "notes": [], "error": ""}
 try:
@@ -42,7 +43,7 @@ except (NoUsableRuns, SettingsError) as err:
     out["error"] = str(err)
     out["refused"] = [{"path": p, "reason": r} for p, r in getattr(err, "refused", ())]
 out["seconds"] = time.process_time() - start
-out["mb"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) / 1024
+out["mb"] = peak_mb() - base
 print(json.dumps(out))
 """
 

@@ -82,13 +82,13 @@ def compare(path, lines):
 
 
 READ_ALL = """
-import resource, sys, time
+import sys, time
+from tests.peak_memory import peak_mb
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_runs
 start = time.perf_counter()
 runs = read_runs(sys.argv[1], ReadOptions(batch_size=64))
-print(len(runs.evals), time.perf_counter() - start,
-      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(len(runs.evals), time.perf_counter() - start, round(peak_mb()))
 """
 
 

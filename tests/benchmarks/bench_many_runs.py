@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from twoclock.runs import read_runs
+from twoclock.runs.store import write_store
 
 COUNTS = (250, 500, 1000, 2000)
 ROWS = 500
@@ -76,6 +77,15 @@ def main():
             assert len(runs.runs) == count
             each = 1000 * busy / count
             print(f"{kind:8} {count:6} runs {wall:7.2f} s {busy:7.2f} s {each:7.2f} ms", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        write_store(runs, Path(folder))
+        written = time.perf_counter() - start
+        start = time.perf_counter()
+        read_runs(folder)
+        again = time.perf_counter() - start
+    print(f"tables   {count:6} runs {again:7.2f} s   {wall / again:.0f} times faster than the logs; "
+          f"written in {written:.2f} s")  # fmt: skip
 
 
 if __name__ == "__main__":

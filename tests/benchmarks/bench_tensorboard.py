@@ -5,13 +5,12 @@ reader keeps all points (its sampling is off); where it is not installed that li
 Seconds are those of the processor, so that a busy machine changes the ratio little.
 """
 
-import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tests.event_bytes import record, scalar
+from tests.peak_memory import peak_mb
 from twoclock.reading import ReadOptions
 from twoclock.sources.tensorboard import read_event_folder
 
@@ -68,9 +67,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, LONG)
         seconds, points = own(path)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak //= 1024 if sys.platform == "linux" else 1024**2
-        print(f"twoclock          {points:9,} scalars {seconds:7.2f} s   {peak} MB at most")
+        print(
+            f"twoclock          {points:9,} scalars {seconds:7.2f} s   {peak_mb():.0f} MB at most"
+        )
 
 
 if __name__ == "__main__":

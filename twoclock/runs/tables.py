@@ -166,24 +166,29 @@ def _digest(path: Path) -> str:
 
 
 def merge_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Return the notes with equal ones joined: one remark for many runs.
+    """Return the notes with equal ones joined: one remark for many runs, with its first place.
 
     Examples
     --------
-    >>> merge_notes([Note("a", "x", runs=("r1",)), Note("a", "x", runs=("r2",))])[0].runs
-    ('r1', 'r2')
+    >>> notes = [Note("a", "x", ("r1",), "1.csv"), Note("a", "x", ("r2",), "2.csv")]
+    >>> merged = merge_notes(notes)[0]
+    >>> merged.runs, merged.where, merged.count
+    (('r1', 'r2'), '1.csv and 1 other', 2)
     """
-    merged: dict[tuple[str, str], Note] = {}
+    groups: dict[tuple[str, str], list[Note]] = {}
     for note in notes:
-        key = (note.code, note.message)
-        before = merged.get(key)
-        if before is None:
-            merged[key] = note
-            continue
-        where = before.where if before.where == note.where else ""
-        runs = tuple(dict.fromkeys((*before.runs, *note.runs)))
-        merged[key] = replace(before, runs=runs, where=where, count=before.count + note.count)
-    return tuple(merged.values())
+        groups.setdefault((note.code, note.message), []).append(note)
+    return tuple(same[0] if len(same) == 1 else _one(same) for same in groups.values())
+
+
+def _one(notes: list[Note]) -> Note:
+    runs = dict.fromkeys(run for note in notes for run in note.runs)
+    places = list(dict.fromkeys(note.where for note in notes if note.where))
+    others = len(places) - 1
+    where = places[0] if places else ""
+    if others > 0:
+        where += f" and {others} other{'s' if others > 1 else ''}"
+    return replace(notes[0], runs=tuple(runs), where=where, count=sum(n.count for n in notes))
 
 
 def merge_refusals(refused: Iterable[Refusal]) -> list[Refusal]:
