@@ -15,6 +15,7 @@ from twoclock.frameworks.base import Fact, Facts, Framework, Setting
 from twoclock.notes import Note
 from twoclock.runs.facts import FLOATS, INTS
 from twoclock.sources.base import Log
+from twoclock.sources.columns import plain_name
 from twoclock.sources.rows import Rows, Values
 
 OWN_FORMATS = ("native", "tables")
@@ -35,6 +36,7 @@ HOME_MADE = Framework(
         Setting("temperature", ("temperature",)),
         Setting("model", ("model_name_or_path", "model_name", "base_model")),
     ),
+    plain=plain_name,
 )
 """Names that mean one thing in any configuration; a "batch size" does not, so it is not here."""
 
@@ -55,7 +57,7 @@ def identify(log: Log, framework: str | None = None) -> Log:
         return log
     known = recognise(log.rows.names, log.config, framework or log.framework)
     if known is None:
-        return log
+        return replace(log, rows=renamed(log.rows, HOME_MADE))
     rows = renamed(log.rows, known)
     columns = {**known.columns, **log.columns}
     columns["step"] = (*log.columns.get("step", ()), *known.steps)

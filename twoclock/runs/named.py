@@ -9,6 +9,7 @@ from typing import Any
 
 from twoclock.reading import ReadOptions
 from twoclock.runs.finding import Found
+from twoclock.runs.identify import HOME_MADE, OWN_FORMATS
 from twoclock.runs.naming import place
 from twoclock.sources.base import Log
 
@@ -50,11 +51,11 @@ class NamedLog:
 
     def with_log(self, log: Log) -> NamedLog:
         """Return the same for a changed log; aliases mean its keys under their new names, too."""
-        known = log.known
-        if known is None or not self.options.map:
+        if not self.options.map or log.reader in OWN_FORMATS:
             return replace(self, log=log)
+        plain = (log.known or HOME_MADE).plain
         aliases = {
-            name: tuple(dict.fromkeys(k for key in keys for k in (key, known.plain(key))))
+            name: tuple(dict.fromkeys(k for key in keys for k in (key, plain(key))))
             for name, keys in self.options.map.items()
         }
         return replace(self, log=log, options=replace(self.options, map=aliases))

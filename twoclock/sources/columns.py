@@ -180,10 +180,27 @@ _GLOBS = (
 )
 
 
+def _is_known(key: str) -> bool:
+    return key in _EXACT or looks_like_validation(key) or bool(matching(_GLOBS, [key]))
+
+
+@functools.lru_cache(maxsize=50_000)
+def plain_name(key: str) -> str:
+    """Return the name that home-made trainers mean by one in capitals or several words.
+
+    Examples
+    --------
+    >>> plain_name("Learning Rate"), plain_name("GradNorm"), plain_name("Val Acc"), plain_name("Q")
+    ('learning_rate', 'grad_norm', 'val_acc', 'Q')
+    """
+    name = re.sub(r"[ _]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key.strip())).lower()
+    return name if name != key and not _is_known(key) and _is_known(name) else key
+
+
 @functools.lru_cache(maxsize=50_000)
 def is_wanted(key: str) -> bool:
     """Tell whether any column may be read from this key, as it stands or as a framework's own."""
-    if key in _EXACT or looks_like_validation(key) or matching(_GLOBS, [key]):
+    if _is_known(key) or plain_name(key) != key:
         return True
     return any(
         plain != key and (plain in _EXACT or bool(matching(framework.keys, [plain])))

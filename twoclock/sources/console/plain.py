@@ -1,5 +1,8 @@
 """Home-made trainers that print ``step 10 loss 0.3 val_acc 0.41`` or ``[step=10] loss=0.3, kl=1``.
 
+Trainers that are built like minimind count within an epoch, ``Epoch:[2/3](50/900), Reward: 0.1``,
+and name what they print in several words.
+
 Read with care: a line counts only when it is a step and pairs of a name and a number from one end
 to the other (behind the prefix of a logger), and only three such lines with one key in common make
 a log. Which framework or unit is behind the numbers is for the user to say.
@@ -17,9 +20,15 @@ _HEAD = re.compile(
     r"(?:\s*/\s*\d+)?[\])]?(?:\s*[-|:,;]+\s*|\s+)",
     re.IGNORECASE,
 )
-_STEP = re.compile(r"(?:step|iter|iteration|rollout)\s{0,9}[=: ]\s{0,9}\d", re.IGNORECASE)
+_EPOCH = re.compile(
+    r"\s*Epoch:?\s?\[(\d{1,9})/\d{1,9}\]\s?\((\d{1,12})/(\d{1,12})\)\s*[,:|-]\s*", re.IGNORECASE
+)
+_STEP = re.compile(
+    r"(?:step|iter|iteration|rollout)\s{0,9}[=: ]\s{0,9}\d|Epoch:?\s?\[\d", re.IGNORECASE
+)
 _PAIR = re.compile(
-    r"([A-Za-z_][\w./@-]*)\s{0,9}[=: ]\s{0,9}"
+    r"([A-Za-z_][\w./@-]*(?: [A-Za-z_][\w./@-]*){0,3}(?=\s{0,9}[=:])|[A-Za-z_][\w./@-]*)"
+    r"\s{0,9}[=: ]\s{0,9}"
     r"([+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf)%?)(\s*[|,;]\s*|\s+|$)",
     re.IGNORECASE,
 )
@@ -37,21 +46,27 @@ def read_pairs(text: str) -> dict[str, str] | None:
     {'step': '10', 'loss': '0.3', 'val_acc': '0.4'}
     >>> read_pairs("step 10 loss 0.3 val_acc 0.41 ")
     {'step': '10', 'loss': '0.3', 'val_acc': '0.41'}
+    >>> read_pairs("Epoch:[2/3](5/90), Reward: -2.3, Actor Loss: 0.1, Avg Response Len: 27.5")
+    {'step': '95', 'epoch': '2', 'Reward': '-2.3', 'Actor_Loss': '0.1', 'Avg_Response_Len': '27.5'}
     >>> read_pairs("step 3 of the recipe: bake 20 minutes")
     """
     if len(text) > _LONGEST or _STEP.search(text) is None:
         return None
     text = without_stamp(text).rstrip()
     head = _HEAD.match(text)
-    if head is None:
+    epoch = _EPOCH.match(text) if head is None else None
+    if head is not None:
+        row, at = {head[1].lower(): head[2]}, head.end()
+    elif epoch is not None:
+        step = (int(epoch[1]) - 1) * int(epoch[3]) + int(epoch[2])
+        row, at = {"step": str(max(step, 0)), "epoch": epoch[1]}, epoch.end()
+    else:
         return None
-    row = {head[1].lower(): head[2]}
-    at = head.end()
     while at < len(text):
         pair = _PAIR.match(text, at)
-        if pair is None or pair[1] in row:
+        if pair is None or pair[1].replace(" ", "_") in row:
             return None
-        row[pair[1]] = pair[2]
+        row[pair[1].replace(" ", "_")] = pair[2]
         at = pair.end()
     return row if len(row) > 1 else None
 
@@ -86,7 +101,7 @@ class _Plain(Parser):
 
 PLAIN = Dialect(
     None,
-    (b"step", b"Step", b"STEP", b"iter", b"Iter", b"rollout", b"Rollout"),
+    (b"step", b"Step", b"STEP", b"iter", b"Iter", b"rollout", b"Rollout", b"Epoch:[", b"Epoch: ["),
     lambda text, _: read_pairs(text) is not None,
     _Plain,
     row="step N key value",
