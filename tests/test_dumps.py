@@ -52,3 +52,11 @@ def test_a_long_first_response_does_not_hide_the_dump(tmp_path):
     write(tmp_path, {"1.jsonl": json.dumps(row) + "\n"})
     with pytest.raises(NoUsableRuns, match="single responses"):
         read_runs(tmp_path)
+
+
+def test_a_log_of_swanlab_is_refused_with_the_remedy(tmp_path):
+    """A format that is known and not read is named, and the log beside it is read."""
+    files = {"swanlog/run-1/run-1.swanlab": b"\x00\x01", "m.csv": "step,val_acc\n0,0.1\n5,0.2\n"}
+    runs = read(tmp_path, files, batch_size=4)
+    assert len(runs.runs) == 1
+    assert "export the run as CSV" in runs.refused[0].reason

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from twoclock.results import ClockFit, TwoClocks
     from twoclock.runlogger import RunLogger
     from twoclock.runs import Runs, read_events, read_runs
+    from twoclock.runs.store import write_store
     from twoclock.settings import Settings
 
 _HOMES = {
@@ -47,6 +48,7 @@ _HOMES = {
     "read_events": "runs",
     "read_runs": "runs",
     "safe_window": "compare",
+    "write_store": "runs.store",
 }
 """Where each public name lives; loaded on first use, so that the command line starts at once."""
 
@@ -70,6 +72,7 @@ __all__ = [
     "read_events",
     "read_runs",
     "safe_window",
+    "write_store",
 ]
 
 

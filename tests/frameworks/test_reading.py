@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.frameworks.examples import PRIME, SLIME_CONFIG
 from tests.reading import curve, read
 from twoclock.frameworks.verl import VERL
@@ -57,3 +59,21 @@ def test_every_spelling_of_a_verl_score_is_one_key():
     assert {VERL.plain(key) for key in keys} == {keys[0]}
     assert VERL.plain("val-aux/a/acc/best_4/mean") == "val-aux/a/acc/best@4/mean"
     assert VERL.plain("critic/score/mean") == "critic/score/mean"
+
+
+@pytest.mark.parametrize(
+    ("key", "metric", "scale"),
+    [
+        ("eval_rewards/accuracy_reward/mean", "eval_rewards/accuracy_reward/mean", "accuracy"),
+        ("eval/rewards/accuracy_reward/mean", "eval_rewards/accuracy_reward/mean", "accuracy"),
+        ("eval_rewards/correctness_reward_func/mean", "eval_reward", "score"),
+    ],
+)
+def test_a_reward_function_called_accuracy_is_one(tmp_path, key, metric, scale):
+    """TRL's sum of rewards is a score; the part that is named an accuracy is the accuracy."""
+    total = "eval/reward" if key.startswith("eval/") else "eval_reward"
+    row = {"completions/mean_length": 9.0, "reward_std": 0.1, "reward": 0.5}
+    rows = [{"step": s, **row, total: 0.3 * s, key: 0.1 * s} for s in (1, 2, 3)]
+    runs = read(tmp_path, {"m.jsonl": "".join(json.dumps(r) + "\n" for r in rows)}, batch_size=8)
+    assert runs.evals["metric"].unique().tolist() == [metric]
+    assert runs.evals["scale"].unique().tolist() == [scale]

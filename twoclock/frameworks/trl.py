@@ -154,6 +154,14 @@ def _gradient_limit(value: Any) -> Any:
     return limit(value or None)
 
 
+_ACCURACIES = (
+    "eval_rewards/accuracy/mean", "eval_rewards/accuracy_reward/mean", "eval_rewards/acc/mean",
+    "eval_rewards/accuracy_reward_func/mean", "eval_rewards/accuracy_func/mean",
+    "eval_rewards/accuracy", "eval_rewards/accuracy_reward", "eval_rewards/acc",
+    "eval_rewards/accuracy_reward_func",
+)  # fmt: skip
+"""Reward functions that their authors call an accuracy; any other may pay what it likes."""
+
 TRL = Framework(
     name="trl",
     writes=(
@@ -182,6 +190,7 @@ TRL = Framework(
         "grad_norm": ("grad_norm",),
         "response_tokens": ("completions/mean_length", "completion_length"),
     },
+    accuracy=(_ACCURACIES,),
     scores=(("eval_reward",),),
     settings=(
         *(

@@ -26,6 +26,9 @@ LISTED = frozenset(
 TRIED = LISTED | {".txt", ""}
 """Endings of files that are looked at in a folder."""
 
+UNREADABLE = {".swanlab": "SwanLab's own format, which is not read; export the run as CSV"}
+"""Endings of logs that are known and not read, and what to do with them."""
+
 NOT_LOGS = frozenset(
     (
         "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
@@ -136,6 +139,9 @@ class _Walk:
         for name in files:
             if is_tried(here / name):
                 self.file(here / name, root)
+            elif Path(name).suffix in UNREADABLE:
+                reason = UNREADABLE[Path(name).suffix]
+                self.refused.append(Refusal(str(here / name), reason))
         return folders[::-1]
 
     def file(self, path: Path, root: Path) -> None:

@@ -51,16 +51,29 @@ def is_stored(path: Path) -> bool:
         return False
 
 
-def write_store(found: Runs, folder: Path) -> list[Path]:
+def write_store(found: Runs, folder: str | Path) -> list[Path]:
     """Write what was read into a folder; an earlier result of this function is replaced.
 
     The same runs give the same bytes. Each file appears whole or not at all, `runs.parquet` last.
+
+    Parameters
+    ----------
+    found : Runs
+        From `read_runs`.
+    folder : str or Path
+        Where the tables go; made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        The files: runs, steps and evals, and probes where there are any.
 
     Raises
     ------
     SourceError
         A file with the name of a table is not one of ours.
     """
+    folder = Path(folder)
     names = (*TABLES, PROBE_TABLE)
     for name in names:
         if (folder / name).exists() and not is_stored(folder / name):
