@@ -15,6 +15,7 @@ from twoclock.sources.console.blocks import Watch, iter_watched
 from twoclock.sources.console.dicts import OPENRLHF, ROLL, SKYRL, SLIME
 from twoclock.sources.console.lines import pieces
 from twoclock.sources.console.plain import LEAST, PLAIN, read_pairs
+from twoclock.sources.console.prime import PRIME
 from twoclock.sources.console.refused import OPEN_INSTRUCT
 from twoclock.sources.console.tables import AREAL, NEMO, TORCHTUNE
 from twoclock.sources.console.trl import TRL
@@ -22,7 +23,7 @@ from twoclock.sources.console.verl import VERL
 from twoclock.sources.text import read_head
 
 DIALECTS: tuple[Dialect, ...] = (
-    VERL, OPENRLHF, ROLL, SLIME, SKYRL, AREAL, NEMO, TORCHTUNE, TRL, OPEN_INSTRUCT,
+    VERL, OPENRLHF, ROLL, SLIME, SKYRL, AREAL, NEMO, TORCHTUNE, PRIME, TRL, OPEN_INSTRUCT,
 )  # fmt: skip
 """All dialects, those with the most telling rows first."""
 
