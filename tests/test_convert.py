@@ -84,7 +84,7 @@ def test_the_command_writes_and_every_command_reads(run, tmp_path):
     code, out, err = run("convert", folder, "--batch-size", 8, "--out", tmp_path / "out")
     assert code == 0
     assert out == ""
-    assert "2 runs written to" in err
+    assert "2 runs written" in err
     _, direct, _ = run("runs", folder, "--batch-size", 8, "--json")
     _, stored, err = run("runs", tmp_path / "out", "--json")
     assert json.loads(stored) == json.loads(direct)

@@ -211,7 +211,7 @@ def test_no_default_target_says_why():
     runs, evals = two_sizes([0.1, 0.7], [0.1, 0.2], [0.1, 0.7])
     with pytest.raises(TargetError, match="score"):
         default_target(runs, evals.assign(scale="score", metric="points"))
-    with pytest.raises(TargetError, match="no validation in any run"):
+    with pytest.raises(TargetError, match="none of these runs has a validation"):
         default_target(runs, evals.iloc[:0])
     mixed = evals.assign(metric=np.where(evals["run_id"] == "r0", "a", "b"))
     with pytest.raises(TargetError, match=r"different metrics \(a, b\)"):

@@ -251,3 +251,24 @@ def test_facts_that_nobody_foresaw_are_asked_for_by_name():
     refused = [Refusal("a.csv", "needs it", ("world_size",)), Refusal("b.csv", "x", ("weather",))]
     assert [w.fact for w in list_wants(None, refused)] == ["world_size", "weather"]
     assert [lack.facts for lack in find_lacks(None, refused)] == [("world_size",)]
+
+
+def test_files_refused_for_one_reason_are_one_line_of_stderr(told, tmp_path):
+    """Commands without a list name each reason once, with its files; many are counted."""
+    write(tmp_path, {"a.csv": TABLE} | {f"empty{i:02d}.csv": "" for i in range(12)})
+    for command in (["events"], ["runs", "--json"], ["convert", "--out", tmp_path / "out"]):
+        _, _, err = told(80, *command, tmp_path, "--batch-size", 64)
+        (line,) = [line for line in err.splitlines() if line.startswith("refused: ")]
+        assert "empty00.csv" in line
+        assert "empty07.csv and 4 more: no data" in line
+
+
+def test_what_is_asked_for_below_the_list_is_no_warning_above_it(told, tmp_path):
+    """A missing seed, rate or validation is told once by `runs`, and by commands without a list."""
+    write(tmp_path, {"a.csv": "step,reward\n1,0.5\n2,0.25\n"})
+    _, out, err = told(200, "runs", tmp_path, "--batch-size", 64)
+    assert "1 run has no validation that is known (not in the learning clock)" in out
+    assert "warning" not in err
+    assert out.startswith("1 run\n")
+    _, _, err = told(200, "runs", tmp_path, "--batch-size", 64, "--json")
+    assert {"[missing_lr]", "[no_validation]"} <= set(err.split())

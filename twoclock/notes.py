@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,10 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+NAMED = 8
+"""Files with one and the same trouble that are named one by one; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -92,3 +96,21 @@ class Refusal:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of ``runs.refused``."""
         return {"path": printable(self.path), "reason": printable(self.reason)}
+
+
+def refusal_lines(refused: Iterable[Refusal]) -> list[str]:
+    """Return a line for each reason, with the files that it is about.
+
+    Examples
+    --------
+    >>> refusal_lines([Refusal("a", "no data"), Refusal("b", "a pickle"), Refusal("c", "no data")])
+    ['a, c: no data', 'b: a pickle']
+    """
+    files: dict[str, list[str]] = {}
+    for item in refused:
+        files.setdefault(item.reason, []).append(item.path)
+    lines = []
+    for reason, paths in files.items():
+        more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+        lines.append(printable(f"{', '.join(paths[:NAMED])}{more}: {reason}"))
+    return lines

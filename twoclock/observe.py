@@ -140,7 +140,9 @@ def _asked(task: str, settings: Settings) -> tuple[float, ...]:
 
 
 def _no_target(err: TargetError, group: Tables) -> Note:
-    return Note("no_target", str(err), tuple(str(run) for run in group.runs["run_id"]))
+    runs = tuple(str(run) for run in group.runs["run_id"])
+    named = ", ".join(runs[:3]) + (f" and {len(runs) - 3:,} more" if len(runs) > 3 else "")
+    return Note("no_target", f"{named}: {err}", runs)
 
 
 def _chosen(value: float, task: str) -> Note:

@@ -151,7 +151,7 @@ def test_checkpoints_that_disagree_are_told(tmp_path):
     }
     runs = read(tmp_path, files, batch_size=8)
     assert len(runs.runs) == 1
-    assert "does not agree" in note(runs, "checkpoints_disagree").message
+    assert "disagrees" in note(runs, "checkpoints_disagree").message
 
 
 def test_a_validation_reward_is_a_score_until_a_key_is_named(tmp_path):

@@ -14,7 +14,7 @@ import typer
 
 from twoclock.cli import convert, fit, look, simulate, sweep, training
 from twoclock.errors import NoUsableRuns, SettingsError, TwoclockError
-from twoclock.notes import printable
+from twoclock.notes import Refusal, printable, refusal_lines
 
 app = typer.Typer(
     name="twoclock",
@@ -72,8 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=None if arguments is None else list(arguments))
     except NoUsableRuns as err:
         _say(str(err))
-        for path, reason in err.refused if len(err.refused) > 1 else ():  # one is the message
-            _say(f"{path}: {reason}", prefix="  ")
+        refused = [Refusal(path, reason) for path, reason in err.refused]
+        for line in refusal_lines(refused) if len(refused) > 1 else ():  # one is the message
+            _say(line, prefix="  ")
         sys.exit(1)
     except SettingsError as err:
         _say(str(err))

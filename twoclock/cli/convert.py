@@ -34,5 +34,6 @@ def convert(
     tell_notes(found.notes, quiet=quiet)
     if not quiet:
         tell_refused(found.refused)
-        kept = f"{len(found.notes):,} remarks and {len(found.refused):,} refusals kept with them"
-        print(f"{len(found.runs):,} runs written to {out}, {kept}", file=sys.stderr)
+        counts = ((found.runs, "run"), (found.notes, "remark"), (found.refused, "refusal"))
+        words = [f"{len(n):,} {what}{'' if len(n) == 1 else 's'}" for n, what in counts]
+        print(f"{out}: {words[0]} written, with {words[1]} and {words[2]}", file=sys.stderr)

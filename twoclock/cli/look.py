@@ -10,7 +10,7 @@ import typer
 from twoclock.cli.options import Fitting, Json, Paths, Quiet, Reading, Rule, grouped, settings_of
 from twoclock.cli.progress import Bar
 from twoclock.errors import NoUsableRuns
-from twoclock.notes import printable
+from twoclock.notes import printable, refusal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
     from twoclock.notes import Note, Refusal
     from twoclock.runs import Runs
+
+
+ASKED = ("missing_seed", "missing_lr", "no_validation")
+"""Remarks on what `twoclock runs` asks for below its list, and so need not say above it."""
 
 
 @grouped
@@ -60,7 +64,8 @@ def runs(
         print(f"{file}: {blanks} blanks to fill in, then `twoclock runs` again", file=sys.stderr)
         return
     if found is not None:
-        tell_notes(found.notes, quiet=quiet)
+        asked = () if json else ASKED
+        tell_notes([n for n in found.notes if n.code not in asked], quiet=quiet)
     _show(found, refused, json=json, full=sources, quiet=quiet)
     if nothing is not None:
         raise NoUsableRuns(str(nothing))
@@ -160,6 +165,6 @@ def tell_notes(notes: Sequence[Note], *, quiet: bool) -> None:
 
 
 def tell_refused(refused: Sequence[Refusal]) -> None:
-    """Print what was refused and why, a line of stderr each."""
-    for item in refused:
-        print(f"refused: {printable(f'{item.path}: {item.reason}')}", file=sys.stderr)
+    """Print what was refused and why, a line of stderr for each reason."""
+    for line in refusal_lines(refused):
+        print(f"refused: {line}", file=sys.stderr)

@@ -76,7 +76,7 @@ def _own(runs: pd.DataFrame, evals: pd.DataFrame, metric: str | None) -> pd.Data
     own: pd.DataFrame = one_metric(evals[evals["run_id"].isin(runs["run_id"])], metric)
     own = own.loc[np.isfinite(floats(own, "accuracy"))]
     if own.empty:
-        msg = "no validation in any run, so no target can be reached or missed"
+        msg = "none of these runs has a validation, so no target can be reached or missed"
         raise TargetError(msg)
     names = sorted(set(own["metric"].dropna().astype(str))) if "metric" in own.columns else []
     if len(names) > 1:

@@ -55,13 +55,17 @@ def run_list(table: pd.DataFrame) -> RenderableType:
     table = table.reindex(columns=list(dict.fromkeys([*table.columns, *_TEXTS])))
     shown = table.assign(model=_short_models(table), metric=_metrics(table))
     marks = {name: _marks(table[f"{name}_from"]) for name in RUN_COLUMNS if f"{name}_from" in table}
-    grid = _grid(shown, RUN_COLUMNS, f"{len(table):,} runs", marks)
+    grid = _grid(shown, RUN_COLUMNS, _counted(len(table), "run"), marks)
     return Group(grid, *_sources(table, marks))
 
 
 def event_list(table: pd.DataFrame) -> Grid:
     """Return the list of events (`twoclock.job.list_events`) as a rich renderable."""
-    return _grid(table, EVENT_COLUMNS, f"{len(table):,} events", {})
+    return _grid(table, EVENT_COLUMNS, _counted(len(table), "event"), {})
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def _short_models(table: pd.DataFrame) -> pd.Series[Any]:
@@ -116,8 +120,8 @@ def _sources(table: pd.DataFrame, marks: Cells) -> list[Text]:
     told = [f"{SOURCES[s]}: {', '.join(by_source[s])}" for s in SOURCES if s in by_source]
     used = sorted({mark for column in marks.values() for mark in column if mark})
     words = {f"^{name[0]}": text for name, text in SOURCES.items()}
-    legend = "; ".join(f"{mark} {words[mark]}" for mark in used)
-    text = "From " + "; ".join(told) + (f" (but {legend})" if legend else "")
+    legend = ", ".join(f"{mark} {words[mark]}" for mark in used)
+    text = "From " + "; ".join(told) + (f"; marked values from {legend}" if legend else "")
     return [Text(text, style="dim")]
 
 

@@ -11,16 +11,13 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from twoclock.notes import Refusal, printable
+from twoclock.notes import NAMED, Refusal, printable
 from twoclock.report.parts import Lines, bullet, heading
 from twoclock.results import plain
 from twoclock.runs import ReadFile
 from twoclock.runs.wants import Want
 from twoclock.schema import RUNS
 from twoclock.words import number_text
-
-NAMED = 8
-"""Paths or runs that are named one by one; the others are counted."""
 
 
 def refused_list(refused: Sequence[Refusal], *, full: bool = False) -> Group:
@@ -79,6 +76,8 @@ def _lack(want: Want) -> str:
         article = "an"
     if question.words == "clipping" and not want.needed:
         head = f"{count:,} {what} may clip or not, which is unknown"
+    elif question.unread and not want.needed:
+        head = f"{count:,} {what} {verb} {question.unread}"
     else:
         head = f"{count:,} {what} {verb} {article} {question.words}"
     cost = f" ({question.cost})" if question.cost and not want.needed else ""

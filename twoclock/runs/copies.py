@@ -70,9 +70,9 @@ def drop_earlier_states(logs: list[NamedLog], notes: list[Note]) -> list[NamedLo
             continue
         dropped.add(id(log))
         agrees = _is_beginning(log.rows, match.rows)
-        told = "the same run earlier" if agrees else "an earlier state that does not agree with it"
+        told = "" if agrees else ", with which it disagrees"
         code = "earlier_checkpoint" if agrees else "checkpoints_disagree"
-        message = f"is a copy: {told} than {match.path}, which is read"
+        message = f"left out: an earlier checkpoint of the run in {match.path}{told}"
         notes.append(Note(code, message, where=str(log.path)))
     return [item for item in logs if id(item.log) not in dropped]
 

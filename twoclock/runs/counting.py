@@ -156,6 +156,8 @@ def _need_batch_size(work: Work) -> None:
 def _remedy(log: Log) -> str:
     """Return what gives the batch size of a log, in the words of its framework."""
     remedy = "give --batch-size, or batch_size in runs.yaml beside the log"
+    if "prompts_per_process" in log.facts:
+        return f"{remedy}; or --world-size, since the configuration counts prompts of one process"
     if log.step_counts == "optimizer":
         return (
             f"{remedy} (TRL: generation_batch_size; or --world-size, with "
@@ -163,8 +165,6 @@ def _remedy(log: Log) -> str:
         )
     if log.framework == "verl":
         return f"{remedy}, or put the run's .hydra folder there"
-    if "prompts_per_process" in log.facts:
-        return f"{remedy}; or --world-size, since the configuration counts prompts of one process"
     if log.known is not None:
         return f"{remedy}, or put the run's configuration there"
     return remedy

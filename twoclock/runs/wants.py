@@ -28,12 +28,15 @@ class Question:
         The options and `runs.yaml` fields that give it.
     cost : str
         What a run that is read without it is not used for.
+    unread : str
+        What is said of such a run, where it is not just without the fact.
     """
 
     words: str
     meaning: str
     given_by: str
     cost: str = ""
+    unread: str = ""
 
 
 QUESTIONS: Mapping[str, Question] = {
@@ -50,6 +53,7 @@ QUESTIONS: Mapping[str, Question] = {
         "key that holds the validation accuracy",
         "--map accuracy=KEY, or map: {accuracy: KEY} in runs.yaml",
         "not in the learning clock",
+        "no validation that is known",
     ),
     "clip_active": Question(
         "clipping",
