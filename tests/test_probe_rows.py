@@ -117,7 +117,7 @@ def test_probes_of_several_runs_are_told_apart_counted_and_selected(tmp_path):
     rows = run_rows(found)
     assert rows["probes"].isna().tolist() == [False, True, False]
     assert rows["probes"].dropna().tolist() == [1, 2]
-    assert "probes" in [column.header for column in run_list(rows).columns]
+    assert "probes" in [column.header for column in run_list(rows).renderables[0].columns]
     assert found.select(["c"]).probes["rollout"].tolist() == [1, 2]
 
 

@@ -255,7 +255,7 @@ def _escaped(name: str) -> str:
 
     Examples
     --------
-    >>> _escaped("run[1]*.csv"), _escaped("a\\nb")
+    >>> _escaped("run[1]*.csv"), _escaped("a\nb")
     ('run[[]1][*].csv', 'a?b')
     """
     special = {"[": "[[]", "*": "[*]", "?": "[?]"}

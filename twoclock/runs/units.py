@@ -54,13 +54,24 @@ def unit(
     kept = [
         name
         for name in files
-        if (name == first or name not in events) and name != RUN and not is_service_log(here / name)
+        if (name == first or name not in events)
+        and not (name == RUN and _is_object(here / name))
+        and not is_service_log(here / name)
     ]
     if any(name.endswith(".wandb") for name in files):
         folders = [name for name in folders if name not in _WANDB_OWN]
     elif here.name == "files" and _WANDB_RUN.fullmatch(here.parent.name):
         folders = [name for name in folders if name != "media"]
     return sorted(kept), list(folders)
+
+
+def _is_object(path: Path) -> bool:
+    """Tell whether a JSON file holds one object, such as settings; rows are in an array."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4096).lstrip().startswith(b"{")
+    except OSError:
+        return False
 
 
 def _first_event_file(here: Path, names: Collection[str]) -> str:
