@@ -206,3 +206,57 @@ def test_the_order_of_files_changes_nothing(tmp_path):
     }, batch_size=8)  # fmt: skip
     assert len(first.runs) == len(second.runs) == 1
     assert first.steps.drop(columns="run_id").equals(second.steps.drop(columns="run_id"))
+
+
+def test_ranks_of_an_adapter_are_settings(tmp_path):
+    """A sweep of the rank of an adapter is so many runs, not the processes of one."""
+    files = {f"lora_rank{rank}.jsonl": plain(range(1, 6), rank) for rank in (8, 16, 32)}
+    assert len(read(tmp_path, files, batch_size=8).runs) == 3
+
+
+def test_names_of_two_seeds_are_two_runs(tmp_path):
+    """Coarse accuracies may be alike for a while: what the names say of the seeds goes first."""
+    first = "step,val_acc\n0,0.1\n10,0.2\n20,0.2\n"
+    files = {"seed0.csv": first + "30,0.3\n", "seed1.csv": first}
+    assert len(read(tmp_path, files, batch_size=8).runs) == 2
+
+
+def test_what_the_user_says_of_one_part_is_said_of_the_run(tmp_path):
+    """Facts and factors given for any of the joined logs reach the run."""
+    files = {
+        "train.csv": "step,loss,reward\n" + "".join(f"{s},0.5,{reward(s)}\n" for s in range(1, 9)),
+        "eval.csv": "step,accuracy\n0,0.25\n4,0.5\n8,1.0\n",
+        "runs.yaml": "- {path: train.csv, batch_size: 8}\n"
+        "- {path: eval.csv, seed: 5, scale: {accuracy: 0.5}}\n",
+    }
+    runs = read(tmp_path, files)
+    assert runs.runs[["batch_size", "seed"]].to_numpy().tolist() == [[8, 5]]
+    assert curve(runs) == [(0, 0.125), (32, 0.25), (64, 0.5)]
+
+
+def test_facts_of_an_earlier_part_stay(tmp_path):
+    """A batch size given for the first part of a resumed run is that of the whole run."""
+    files = {
+        "part1.jsonl": plain(range(1, 13)),
+        "part2.jsonl": plain(range(11, 21), 5),
+        "runs.yaml": "- {path: part1.jsonl, batch_size: 8, seed: 3}\n",
+    }
+    runs = read(tmp_path, files)
+    assert runs.runs[["batch_size", "seed"]].to_numpy().tolist() == [[8, 3]]
+
+
+def test_validations_that_only_a_logger_counts_are_not_lost_in_a_join(tmp_path):
+    """Parts are put in order by a key that reaches the validations, too."""
+
+    def part(low, high):
+        rows = []
+        for s in range(low, high):
+            rows.append({"_step": 2 * s, "train/global_step": s, "reward": reward(s)})
+            if s % 5 == 0:
+                rows.append({"_step": 2 * s + 1, "val_acc": reward(s)})
+        return jsonl(rows)
+
+    files = {"r_1.jsonl": part(1, 13), "r_2.jsonl": part(12, 21)}
+    runs = read(tmp_path, files, batch_size=8)
+    assert "joined" in codes(runs)
+    assert [accuracy for _, accuracy in curve(runs)] == [reward(s) for s in (5, 10, 15, 20)]

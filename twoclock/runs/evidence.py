@@ -87,16 +87,26 @@ def same_beginning(one: Placed, two: Placed) -> bool:
     log that was still growing.
     """
     shorter, longer = sorted((one, two), key=lambda part: len(part.at))
+    if not _repeats(shorter.rewards, longer.rewards):
+        return False
     told = False
     for key in shorter.log.rows.values:
         if key not in longer.log.rows.values:
             return False
-        steps, _ = shorter.scores(key)
-        mine, theirs = _common(shorter.scores(key), longer.scores(key))
-        if len(mine) < len(steps) or not np.array_equal(mine, theirs):
+        mine = shorter.scores(key)
+        if not _repeats(mine, longer.scores(key)):
             return False
-        told |= key in shorter.validated or len(np.unique(mine)) >= TWIN_ROWS
+        told |= key in shorter.validated or len(np.unique(mine[1])) >= TWIN_ROWS
     return told and len(np.unique(shorter.step)) >= TWIN_ROWS
+
+
+def _repeats(one: tuple[Floats, Floats], longer: tuple[Floats, Floats]) -> bool:
+    """Tell whether a series has all steps of another one, with its values."""
+    size = len(one[0])
+    if np.array_equal(one[0], longer[0][:size]):
+        return np.array_equal(one[1], longer[1][:size])
+    mine, theirs = _common(one, longer)
+    return len(mine) == size and np.array_equal(mine, theirs)
 
 
 Token = tuple[str, float, tuple[int, ...]]

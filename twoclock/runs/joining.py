@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from twoclock.runs.marks import (
     half_mark,
     half_of,
     key_mark,
+    other_seed,
     rank_mark,
     rank_of,
     series_mark,
@@ -109,12 +110,14 @@ class Joiner:
         log = replace(log, name=half[0] if half else log.name or main.name)
         names = ", ".join(str(item.log.path) for item in group)
         self._notes.append(Note("paired_logs", f"{names} are one run and are read as one"))
-        return [replace(main, log=log)]
+        return [replace(main, log=log).with_told(group)]
 
     def _first_rank(self, group: list[NamedLog]) -> list[NamedLog]:
-        """Keep the lowest rank of the processes of one run."""
+        """Keep the first of the processes of one run; other numbers are ranks of an adapter."""
         group = sorted(group, key=_rank)
         first = group[0]
+        if _rank(first) or any(conflict(first, item) for item in group):
+            return group
         parts = [self._place(item) for item in group]
         same = all(p is not None and parts[0] is not None and agree(p, parts[0]) for p in parts)
         told = "agree with it" if same else "hold other values"
@@ -153,7 +156,8 @@ class Joiner:
         log = stack([(p, k, None) for (p, _), k in zip(parts, taken, strict=True)])
         paths = ", ".join(str(item.log.path) for _, item in parts)
         self._notes.append(Note("joined", f"{paths} are parts of one run and are read as one"))
-        return replace(main, log=replace(log, name=log.name or parts[0][1].log.name))
+        log = replace(log, name=log.name or parts[0][1].log.name)
+        return replace(main, log=log).with_told(item for _, item in parts)
 
     def _twins(self, items: list[NamedLog]) -> list[NamedLog]:
         """Join the logs of different sinks, or copies, whose values agree at all common steps."""
@@ -184,7 +188,7 @@ class Joiner:
 
     @staticmethod
     def _are_one(one: NamedLog, two: NamedLog, first: Placed, second: Placed) -> bool:
-        if one.log.path == two.log.path or conflict(one, two):
+        if one.log.path == two.log.path or other_seed(one, two) or conflict(one, two):
             return False
         if one.log.reader == two.log.reader:
             return same_beginning(first, second)
@@ -205,7 +209,7 @@ class Joiner:
         facts = {**twin.log.facts, **log.facts}
         files = tuple(dict.fromkeys((*_files(item), *_files(twin))))
         log = replace(log, config=config, facts=facts, files=files, name=log.name or twin.log.name)
-        return replace(item, log=log, facts={**twin.facts, **item.facts})
+        return replace(item, log=log).with_told([twin])
 
     def _continued(self, items: list[NamedLog]) -> list[NamedLog]:
         """Join logs that begin in mid run to the one log that stops there."""
@@ -216,14 +220,15 @@ class Joiner:
         gone: set[int] = set()
         for indices in groups.values():
             late = sorted(
-                (i for i in indices if self._part(items[i]).first > _spacing(self._part(items[i]))),
+                (i for i in indices if self._part(items[i]).first > self._part(items[i]).spacing),
                 key=lambda i: self._part(items[i]).first,
             )
             for i in late:
-                before = [
+                likely = (
                     j for j in indices if j != i and j not in gone
                     and self._goes_on(items[j], items[i])
-                ]  # fmt: skip
+                )  # fmt: skip
+                before = list(islice(likely, 2))  # a second one is enough to say neither
                 if len(before) == 1:
                     j = before[0]
                     joined = self._overlaid([(self._part(items[k]), items[k]) for k in (j, i)])
@@ -239,7 +244,7 @@ class Joiner:
 
     def _goes_on(self, earlier: NamedLog, later: NamedLog) -> bool:
         one, two = self._part(earlier), self._part(later)
-        reach = one.last + 1.5 * max(_spacing(one), _spacing(two))
+        reach = one.last + 1.5 * max(one.spacing, two.spacing)
         return (
             one.first < two.first <= reach and two.last > one.last and not conflict(earlier, later)
         )
@@ -277,11 +282,6 @@ def _files(item: NamedLog) -> tuple[Path, ...]:
 
 def _start(item: NamedLog) -> float:
     return item.log.started if item.log.started is not None else 0.0
-
-
-def _spacing(part: Placed) -> float:
-    gaps = [b - a for a, b in pairwise(np.unique(part.step).tolist())]
-    return float(np.median(gaps)) if gaps else 1.0
 
 
 def _wealth(part: Placed) -> tuple[int, int]:

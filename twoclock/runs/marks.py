@@ -17,6 +17,7 @@ _SPLIT = re.compile(
     r"(?:^|(?<=[-_]))(?:eval|evaluation|val|valid|validation|test|train|training|metrics|log|logs"
     r"|history|results)(?=[-_]|$)|[-_]"
 )
+_SEED = re.compile(r"(?:^|[-_./ ])(?:seed|s)[-_=]?(\d{1,9})(?![0-9a-z])", re.I)
 _IDENTITY = re.compile(r"(?:^|[-_./])(seed|s|lr|bs|b|batch|g|n|k|clip)[-_=]?(\d[\d.e-]*)", re.I)
 """Parts of a name that tell runs apart."""
 
@@ -62,6 +63,12 @@ def rank_mark(item: NamedLog) -> Hashable:
     """Return what the logs of the processes of one run share."""
     found = rank_of(item)
     return (item.log.reader, found[0], item.file.root) if found else None
+
+
+def other_seed(one: NamedLog, two: NamedLog) -> bool:
+    """Tell whether the names of two logs say different seeds."""
+    seeds = {frozenset(map(int, _SEED.findall(item.name))) for item in (one, two)}
+    return len(seeds) == 2 and frozenset() not in seeds
 
 
 def series_mark(item: NamedLog) -> Hashable:

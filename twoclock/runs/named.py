@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,18 @@ class NamedLog:
         """The framework that the user names."""
         given = self.facts.get("framework")
         return None if given is None else str(given)
+
+    def with_told(self, others: Iterable[NamedLog]) -> NamedLog:
+        """Return the same with what the user said of other logs of the run; its own goes first."""
+        every = (*others, self)
+        options = replace(
+            self.options,
+            map={k: v for item in every for k, v in item.options.map.items()},
+            scale={k: v for item in every for k, v in item.options.scale.items()},
+        )
+        facts = {k: v for item in every for k, v in item.facts.items()}
+        settings = tuple(dict.fromkeys(path for item in every for path in item.settings))
+        return replace(self, facts=facts, options=options, settings=settings)
 
     def with_log(self, log: Log) -> NamedLog:
         """Return the same for a changed log; aliases mean its keys under their new names, too."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from twoclock.errors import SourceError
+from twoclock.errors import MissingFacts, SourceError
 from twoclock.reading import ReadOptions
 from twoclock.runs.frames import column_values
 from twoclock.runs.steps import find_course
-from twoclock.runs.validation import candidates
+from twoclock.runs.validation import Validation, candidates, choose
 from twoclock.sources.base import Log
 from twoclock.sources.columns import STEP_COLUMNS
 from twoclock.sources.rows import Floats, Ints, Rows, Stretches, Values
@@ -55,6 +56,17 @@ class Placed:
         """Its last step."""
         return float(self.step[-1])
 
+    @cached_property
+    def spacing(self) -> float:
+        """The usual distance of its steps."""
+        gaps = np.diff(np.unique(self.step))
+        return float(np.median(gaps)) if len(gaps) else 1.0
+
+    @cached_property
+    def rewards(self) -> tuple[Floats, Floats]:
+        """(steps, values) of its rewards, kept: they tell most logs apart."""
+        return self.series("reward")
+
     def series(self, name: str) -> tuple[Floats, Floats]:
         """Return (steps, values) of a training column, the last finite value of each step."""
         column = self.columns.get(name)
@@ -84,8 +96,9 @@ def place(log: Log, options: ReadOptions) -> Placed | None:
         for name, usual in STEP_COLUMNS.items()
         if (found := column_values(log, name, options, usual)) is not None
     }
+    scores = frozenset(candidates(log.rows.values, log.known))
     try:
-        course = find_course(log, columns, [], options)
+        course = find_course(log, columns, _validations(log, options, scores), options)
     except SourceError:
         return None
     if course.by_responses or not len(course.at):
@@ -94,8 +107,15 @@ def place(log: Log, options: ReadOptions) -> Placed | None:
     placed = replace(
         log, notes=(*log.notes, *course.notes), resumed_at=(), first_step=course.first_step
     )
-    scores = frozenset(candidates(log.rows.values, log.known))
     return Placed(placed, course.at[order], course.step[order], columns, scores)
+
+
+def _validations(log: Log, options: ReadOptions, scores: frozenset[str]) -> list[Validation]:
+    """Return the validations, whose rows need a step as well; all, where one is to be chosen."""
+    try:
+        return choose(log, options.map.get("accuracy", ()), [])
+    except MissingFacts:
+        return [Validation(key, log.rows.values[key]) for key in sorted(scores)]
 
 
 def stack(parts: Sequence[tuple[Placed, npt.NDArray[np.bool_], frozenset[str] | None]]) -> Log:
