@@ -235,7 +235,7 @@ def _rollouts_of(work: Work) -> Floats:
         work.notes.append(Note("assumed_steps_per_rollout", message, where=work.where))
         facts["optimizer_steps_per_rollout"] = Fact(1, "derived")
         return step
-    return _ceil(step / steps.value)
+    return _ceil(step / facts.get("uneven_steps_per_rollout", steps).value)
 
 
 def _ceil(values: Floats) -> Floats:

@@ -42,14 +42,17 @@ _COUNTS = (
     *TRL_FACTS, "steps_between_rewards", "gen_batch_responses", "minibatch_prompts",
     "minibatch_responses", "prompts_per_process", "eval_interval",
 )  # fmt: skip
-HELPERS = (*_COUNTS, *SCHEDULE, *_WORDS, "score_scale")
+HELPERS = (*_COUNTS, *SCHEDULE, *_WORDS, "score_scale", "uneven_steps_per_rollout")
 """Facts that only help to count; they do not stand in the `runs` table."""
 
 INTS = (
     *(c.name for c in RUNS.columns if c.kind == "int"),
     *_COUNTS,
 )
-FLOATS = (*(c.name for c in RUNS.columns if c.kind == "float"), *SCHEDULE, "score_scale")
+FLOATS = (
+    *(c.name for c in RUNS.columns if c.kind == "float"), *SCHEDULE, "score_scale",
+    "uneven_steps_per_rollout",
+)  # fmt: skip
 
 
 Aliases = Mapping[str, tuple[str, ...]]
@@ -149,7 +152,7 @@ def derive(facts: Facts, where: str, known: Framework | None = None) -> list[Not
     Fact(value=512, source='config')
     """
     notes: list[Note] = []
-    _derive_trl(facts, where)
+    _derive_trl(facts, where, notes)
     if "steps_between_rewards" in facts:
         facts.setdefault("optimizer_steps_per_rollout", facts["steps_between_rewards"])
     _product(facts, "prompts_per_rollout", "prompts_per_process", "world_size")
@@ -198,7 +201,7 @@ def _derive_warmup(facts: Facts, known: Framework | None) -> None:
     facts["warmup_responses"] = Fact(max(0.0, steps.value) * size.value / per, steps.source)
 
 
-def _derive_trl(facts: Facts, where: str) -> None:
+def _derive_trl(facts: Facts, where: str, notes: list[Note]) -> None:
     """Count responses as TRL does: `generation_batch_size` responses each rollout.
 
     `steps_per_generation` defaults to the gradient accumulation, and K is
@@ -206,6 +209,10 @@ def _derive_trl(facts: Facts, where: str) -> None:
     """
     if not any(name in facts for name in TRL_FACTS):
         return
+    for name in TRL_FACTS:
+        if name in facts and facts[name].value < 1:
+            msg = f"{name} is {facts[name].value}, must be 1 or more"
+            raise SourceError(msg, where=where)
     accumulation = facts.get("gradient_accumulation_steps")
     per_generation = facts.get("steps_per_generation", accumulation)
     iterations = facts.get("num_iterations", Fact(1, "derived"))
@@ -230,6 +237,10 @@ def _derive_trl(facts: Facts, where: str) -> None:
         # several generations feed one optimizer step: together they are one rollout
         whole = facts["batch_size"].value / steps
         facts["batch_size"] = Fact(round(whole), facts["batch_size"].source)
+    if steps > 1 and steps != round(steps) and "optimizer_steps_per_rollout" not in facts:
+        message = f"a rollout lasts for {steps:g} optimizer steps, which count so; K is rounded"
+        notes.append(Note("uneven_steps", message, where=where))
+        facts["uneven_steps_per_rollout"] = Fact(steps, source)
     facts.setdefault("optimizer_steps_per_rollout", Fact(max(1, round(steps)), source))
 
 

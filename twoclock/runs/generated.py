@@ -149,7 +149,7 @@ def count_generated(
     notes: list[Note] = []
     each = _each_rollout(logged, log, ticks, facts, notes)
     generated = rollout * size if each is None else _running_total(each, rollout, trains, size)
-    total = logged.total
+    total = _growing(logged.total, ticks, log, notes)
     if total is not None:
         generated = _logged_total(total, ticks, generated)
     filtered = each is not None and logged.each is None
@@ -171,6 +171,24 @@ def count_generated(
     if (before < 0).any():
         before = np.maximum(before, 0.0)
     return Counts(rollout, generated, trained, before, rollout - precedes, tuple(notes))
+
+
+def _growing(total: Values | None, ticks: Ticks, log: Log, notes: list[Note]) -> Values | None:
+    """Return the logged running total, unless it falls: then it has begun anew within the run."""
+    if total is None:
+        return None
+    logged = ticks.spread(total)[0]
+    logged = logged[np.isfinite(logged)]
+    fallen = np.flatnonzero(np.diff(logged) < 0)
+    if not len(fallen):
+        return total
+    at = fallen[0]
+    message = (
+        f"the logged count of responses falls from {logged[at]:g} to {logged[at + 1]:g}, as that "
+        "of a resumed run may do, and is not used: rollouts times the batch size count"
+    )
+    notes.append(Note("count_falls", message, where=str(log.path), count=len(fallen)))
+    return None
 
 
 def _logged_total(total: Values, ticks: Ticks, fallback: Floats) -> Floats:

@@ -14,6 +14,7 @@ from twoclock.frameworks import recognise
 from twoclock.frameworks.base import Fact, Facts, Framework, Setting
 from twoclock.notes import Note
 from twoclock.runs.facts import FLOATS, INTS
+from twoclock.runs.ranges import broken_rule
 from twoclock.sources.base import Log
 from twoclock.sources.columns import plain_name
 from twoclock.sources.rows import Rows, Values
@@ -103,7 +104,8 @@ def with_settings(log: Log, framework: str | None = None) -> Log:
     found, odd = _usable(told)
     notes = list(log.notes)
     for name, value in odd.items():
-        message = f"the configuration says {name} is {str(value)[:60]!r}: not a number, not used"
+        rule = broken_rule(name, value) or "not a number"
+        message = f"the configuration says {name} is {str(value)[:60]!r}: {rule}; not used"
         notes.append(Note("odd_setting", message, where=str(log.path)))
     estimator = found.get("advantage")
     if estimator is not None and estimator.value in _NOT_GROUPED:
@@ -134,7 +136,8 @@ def _usable(facts: Facts) -> tuple[Facts, dict[str, Any]]:
     for name, fact in facts.items():
         if name in INTS or name in FLOATS:
             value = as_number(fact.value)
-            if value is None or (name in INTS and value != round(value)):
+            whole = name not in INTS or value is None or value == round(value)
+            if value is None or not whole or broken_rule(name, value):
                 odd[name] = fact.value
             else:
                 good[name] = Fact(value, fact.source)

@@ -1,0 +1,54 @@
+"""Settings and counters that cannot be, or do not divide, are named and never counted with."""
+
+import json
+
+import pytest
+
+from tests.reading import codes, note, read
+
+SETTINGS = {
+    "num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 4,
+    "steps_per_generation": 4, "num_iterations": 1, "learning_rate": 1e-6, "world_size": 2,
+}  # fmt: skip
+
+
+def trl(steps, **settings):
+    """Return the files of a TRL run with its configuration beside it."""
+    rows = [{"step": s, "reward": 0.5, "reward_std": 0.1} for s in range(1, steps + 1)]
+    rows.append({"step": steps, "eval_rewards/accuracy/mean": 0.5})
+    state = json.dumps({"global_step": steps, "log_history": rows})
+    return {
+        "out/checkpoint-12/trainer_state.json": state,
+        "out/config.json": json.dumps({**SETTINGS, **settings}),
+    }
+
+
+def test_rollouts_that_end_within_an_optimizer_step_count_exactly(tmp_path):
+    """Six micro-batches a generation and four a step: 12 steps are 8 generations of 96."""
+    runs = read(tmp_path, trl(12, steps_per_generation=6))
+    assert runs.runs["batch_size"].tolist() == [96]
+    assert runs.evals["responses"].tolist() == [8 * 96]
+    assert "1.5 optimizer steps" in note(runs, "uneven_steps").message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num_iterations", 0), ("gradient_accumulation_steps", 0), ("steps_per_generation", -1),
+     ("seed", -1), ("learning_rate", 0), ("learning_rate", -1), ("beta", -0.1)],
+)  # fmt: skip
+def test_a_setting_outside_its_range_is_named_and_not_used(tmp_path, name, value):
+    """What a user may not give is not taken from a configuration either."""
+    runs = read(tmp_path, trl(12, **{name: value}), lr=1e-6)
+    assert f"is '{value}'" in note(runs, "odd_setting").message
+    assert runs.evals["responses"].tolist() == [12 * 64]
+    assert runs.runs["seed"].isna().all()
+
+
+def test_a_count_of_responses_that_begins_anew_is_not_believed(tmp_path):
+    """After a resume a trainer may count from 0 again: responses never run backwards."""
+    rows = [{"step": s, "reward": 0.5, "responses": (s if s < 6 else s - 5) * 8}
+            for s in range(1, 11)]  # fmt: skip
+    runs = read(tmp_path, {"m.jsonl": "".join(json.dumps(row) + "\n" for row in rows)},
+                batch_size=8)  # fmt: skip
+    assert runs.steps["responses"].tolist() == [8 * s for s in range(1, 11)]
+    assert "count_falls" in codes(runs)
