@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from tests.reading import codes, note, read
+from tests.reading import codes, note, read, write
 from twoclock.errors import NoUsableRuns
+from twoclock.reading import ReadOptions
+from twoclock.runs import read_runs
 
 ROWS = "".join(
     json.dumps({"step": s, "completions/mean_length": 9.0, "reward_std": 0.1, "reward": s / 10,
@@ -111,3 +113,18 @@ def test_a_hostile_configuration_is_as_good_as_none(tmp_path, monkeypatch, text)
     runs = read(tmp_path, {"run/m.jsonl": ROWS, "run/config.yaml": text}, batch_size=16)
     assert len(runs.runs) == 1
     assert not (tmp_path / "HACKED").exists()
+
+
+def test_a_configuration_above_several_runs_is_none_of_one_given_alone(tmp_path):
+    """What a folder says of its runs does not depend on whether one of them is given alone."""
+    files = {"config.json": json.dumps(TRL), "a/m.jsonl": ROWS, "b/m.jsonl": ROWS}
+    write(tmp_path, files)
+    assert read_runs(tmp_path / "b", ReadOptions(batch_size=8)).runs["seed"].isna().all()
+
+
+def test_a_configuration_for_two_runs_in_two_formats_is_told(tmp_path):
+    """One log of each format may be one run; where they are two, the shared settings are named."""
+    rows = "step,reward,eval_acc\n" + "".join(f"{s},0.{s}7,0.{s}\n" for s in range(1, 9))
+    files = {"config.json": json.dumps(TRL), "a/m.jsonl": ROWS, "b/m.csv": rows}
+    runs = read(tmp_path, files)
+    assert "speaks for 2 runs" in note(runs, "shared_config").message

@@ -8,9 +8,12 @@ it would be a guess, so it is left out and the refusal says so.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ HYDRA = (".hydra", "hydra")
 PARTED = "configs"
 """Folder with one file for each component of a job (prime-rl)."""
 
+_DIGITS = re.compile(r"\d+")
 _WHOLE = ("rl", "config")
 _EXPERIMENT = ("trainer.experiment_name", "experiment_name", "exp_name", "run_name")
 
@@ -54,23 +58,28 @@ class Configs:
     def __init__(self, logs: Iterable[Log]) -> None:
         self._read: dict[Path, list[Found]] = {}
         self._shared: dict[Path, int] = {}
+        self._given: set[Path] = set()
         places: dict[str, list[str]] = {}
         for log in logs:
             if log.reader not in OWN_FORMATS:
                 places.setdefault(log.reader, []).append(str(log.path.absolute()))
         self._places = {reader: sorted(paths) for reader, paths in places.items()}
 
-    def give(self, log: Log) -> Log:
-        """Return the log with its configuration, if it has none of its own and one is found."""
+    def give(self, log: Log, root: Path) -> Log:
+        """Return the log with its configuration, if it has none of its own and one is found.
+
+        Above `root`, the path that the user gave, other logs may lie that were not read.
+        """
         if log.reader in OWN_FORMATS or _tells(log.config):
             return log
-        found = self._for(log)
+        found = self._for(log, root.absolute())
         if found is None:
             return log
         files = tuple(dict.fromkeys((*(log.files or (log.path,)), *found.files)))
+        self._given.add(found.files[0])
         return replace(log, config={**found.config, **log.config}, files=files)
 
-    def _for(self, log: Log) -> Found | None:
+    def _for(self, log: Log, root: Path) -> Found | None:
         path = log.path.absolute()
         stem = log.path.name.split(".")[0]
         above = [*path.parents][:LEVELS]
@@ -81,6 +90,8 @@ class Configs:
                 if named is not None and named in (stem, log.name) and folder in above[:3]:
                     return found
                 if self._alone(log.reader, folder) and self._fits(named, log, folder):
+                    if folder in root.parents and _has_siblings(path, folder):
+                        continue
                     return found
                 if folder == path.parent:
                     self._shared[found.files[0]] = self._shared.get(found.files[0], 0) + 1
@@ -96,6 +107,21 @@ class Configs:
                 where=str(file),
             )
             for file, count in sorted(self._shared.items())
+        ]
+
+    def doubts(self, runs: Iterable[Log]) -> list[Note]:
+        """Return a remark for each configuration that speaks for more than one run after all."""
+        used = Counter(file for log in runs for file in self._given.intersection(log.files))
+        return [
+            Note(
+                "shared_config",
+                f"speaks for {count} runs, each the only log of its format there; if it is of one "
+                "of them, give each run a folder",
+                where=str(file),
+                count=count,
+            )
+            for file, count in sorted(used.items())
+            if count > 1
         ]
 
     def _alone(self, reader: str, folder: Path) -> bool:
@@ -117,6 +143,21 @@ class Configs:
         if folder not in self._read:
             self._read[folder] = [f for f in _candidates(folder) if _tells(f.config)]
         return self._read[folder]
+
+
+def _has_siblings(path: Path, folder: Path) -> bool:
+    """Tell whether other folders beside a log's, below `folder`, hold logs named as it is."""
+    inner = path.relative_to(folder).parts
+    try:
+        beside = [p for p in islice(folder.iterdir(), 1000) if p.name != inner[0] and p.is_dir()]
+    except OSError:
+        return False
+    return len(inner) > 1 and any(
+        _DIGITS.sub("#", name) == _DIGITS.sub("#", path.name)
+        for place in (child.joinpath(*inner[1:-1]) for child in beside)
+        if place.is_dir()
+        for name in os.listdir(place)  # noqa: PTH208 - names alone
+    )
 
 
 def _tells(config: Mapping[str, Any]) -> bool:

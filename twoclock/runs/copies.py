@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,12 +62,12 @@ def drop_earlier_states(logs: list[NamedLog], notes: list[Note]) -> list[NamedLo
         (item.log for item in logs if item.log.reader == "trl"),
         key=lambda log: (-_last_step(log), str(log.path)),
     )
-    kept: list[Log] = []
+    kept = _States()
     dropped: set[int] = set()
     for log in states:
-        match = next((k for k in kept if _same_run(log, k)), None)
+        match = kept.match(log)
         if match is None:
-            kept.append(log)
+            kept.add(log)
             continue
         dropped.add(id(log))
         agrees = _is_beginning(log.rows, match.rows)
@@ -82,11 +83,42 @@ def _last_step(log: Log) -> float:
     return float(steps.value[-1]) if steps is not None and len(steps.value) else 0.0
 
 
-def _same_run(log: Log, longer: Log) -> bool:
-    root = _run_folder(log.path)
-    return (root is not None and root == _run_folder(longer.path)) or (
-        log.rows.count > 1 and _is_beginning(log.rows, longer.rows)
-    )
+class _States:
+    """States that are kept, found by their run folder or by how they begin."""
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, Log] = {}
+        self._beginnings: dict[bytes, list[Log]] = {}
+
+    def add(self, log: Log) -> None:
+        root = _run_folder(log.path)
+        if root is not None:
+            self._folders.setdefault(root, log)
+        for power in range(1, log.rows.count.bit_length()):
+            self._beginnings.setdefault(_beginning(log.rows, 2**power), []).append(log)
+
+    def match(self, log: Log) -> Log | None:
+        """Return the kept state of the same run, if there is one."""
+        root = _run_folder(log.path)
+        if root in self._folders:
+            return self._folders[root]
+        if log.rows.count < 2:
+            return None
+        likely = self._beginnings.get(_beginning(log.rows, 2 ** (log.rows.count.bit_length() - 1)))
+        return next((k for k in likely or () if _is_beginning(log.rows, k.rows)), None)
+
+
+def _beginning(rows: Rows, count: int) -> bytes:
+    """Return a mark of the first rows."""
+    mark = hashlib.sha256(str(count).encode())
+    for key, values in sorted(rows.values.items()):
+        at = values.at
+        places = at[at < count].astype(np.int64)
+        if len(places):
+            mark.update(key.encode("utf-8", "surrogatepass"))
+            mark.update(places.tobytes())
+            mark.update(values.value[: len(places)].astype(np.float64).tobytes())
+    return mark.digest()
 
 
 def _run_folder(path: Path) -> Path | None:

@@ -191,9 +191,11 @@ def _runs_of(logs: list[NamedLog], notes: list[Note]) -> list[NamedLog]:
     logs = [item.with_log(identify(item.log, item.framework)) for item in logs]
     logs = joiner.halves(logs)
     configs = Configs(item.log for item in logs)
-    given = [item.with_log(configs.give(item.log)) for item in logs]
+    given = [item.with_log(configs.give(item.log, item.file.root)) for item in logs]
     notes += configs.notes()
-    return joiner.parts([i.with_log(with_settings(i.log, i.framework)) for i in given])
+    joined = joiner.parts([i.with_log(with_settings(i.log, i.framework)) for i in given])
+    notes += configs.doubts(item.log for item in joined)
+    return joined
 
 
 def _refusal(path: Path, err: SourceError) -> Refusal:
