@@ -170,7 +170,7 @@ def test_torchtune_lines(tmp_path):
     """One line a step, with tensors among the values."""
     text = "Step 3 | rewards:0.41 successes:0.38 loss:tensor(0.002) clipfrac:0.0 \n"
     log = log_of(tmp_path, text, "log_1700000000.txt")
-    assert (log.reader, log.step_counts) == ("torchtune-console", "optimizer")
+    assert (log.reader, log.framework) == ("torchtune-console", "torchtune")
     assert values(log, "step") == [(0, 3.0)]
     assert values(log, "rewards") == [(0, 0.41)]
     assert values(log, "loss") == [(0, 0.002)]

@@ -13,7 +13,8 @@ from twoclock.sources.base import Log
 
 PLAIN = frozenset(
     ("metrics", "metric", "train", "training", "log", "logs", "output", "run", "history", "stdout",
-     "trainer_state", "results", "data", "console", "nohup", "main_ppo", "progress", "train_log")
+     "trainer_state", "results", "data", "console", "nohup", "main_ppo", "progress", "train_log",
+     "worker_state_pipeline")
 )  # fmt: skip
 """File names that say nothing about the run: the folder's name is taken instead."""
 

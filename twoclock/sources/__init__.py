@@ -15,6 +15,7 @@ from twoclock.sources.json_tables import JSON_OBJECT
 from twoclock.sources.mlflow_files import MLFLOW_FILES
 from twoclock.sources.native import NATIVE
 from twoclock.sources.parquet import PARQUET, TABLES_READER
+from twoclock.sources.roll_state import ROLL_STATE
 from twoclock.sources.swift import SWIFT
 from twoclock.sources.tensorboard import TENSORBOARD
 from twoclock.sources.tracker_db import DATABASE
@@ -31,6 +32,7 @@ READERS: tuple[Reader, ...] = (
     WANDB,
     TENSORBOARD,
     SWIFT,
+    ROLL_STATE,
     TRL,
     VERL_FILE,
     JSON_ARRAY,

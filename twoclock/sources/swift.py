@@ -19,7 +19,7 @@ from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.cells import number
 from twoclock.sources.json_rows import iter_objects, mapped_keys, parse
 from twoclock.sources.rows import Rows, RowStore
-from twoclock.sources.trl import COLUMNS, as_validation, steps_between_rewards
+from twoclock.sources.trl import as_validation, steps_between_rewards
 
 PROGRESS = "global_step/max_steps"
 _SUMMARY = ("log_history", "model_parameter_info")
@@ -55,9 +55,6 @@ def read_swift(path: Path, options: ReadOptions) -> list[Log]:
             framework="trl",
             config={"max_steps": planned} if planned else {},
             facts=dict(_facts(rows, planned)),
-            columns=COLUMNS,
-            step_counts="optimizer",
-            synchronous=True,
             files=(path,),
             notes=tuple(notes),
         )

@@ -23,14 +23,6 @@ from twoclock.sources.json_rows import iter_array, mapped_keys, parse
 from twoclock.sources.rows import Rows, RowStore
 from twoclock.sources.text import read_document
 
-COLUMNS = {
-    "step": ("step",),
-    "reward": ("reward",),
-    "kl_ref": ("kl",),
-    "loss": ("loss",),
-    "lr": ("learning_rate",),
-    "clip_fraction": ("clip_ratio/region_mean", "clip_ratio", "cispo_clip_ratio"),
-}
 _EVALUATED = ("reward", "rewards/", "completions/", "completion_length", "frac_reward_zero_std")
 _HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _SETTING = re.compile(r'"(global_step|max_steps|logging_steps|train_batch_size)"\s*:\s*(\d+)')
@@ -72,9 +64,6 @@ def read_trainer_state(path: Path, options: ReadOptions) -> list[Log]:
             "trl",
             framework="trl",
             facts=dict(_facts(state, rows)),
-            columns=COLUMNS,
-            step_counts="optimizer",
-            synchronous=True,
             files=(path,),
             notes=tuple(notes),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from twoclock.errors import SourceError
 from twoclock.notes import Note
@@ -137,7 +137,7 @@ class Dialect:
     remedy : str
         Why it cannot be read and what can, where that is so.
     columns : mapping of str to tuple of str
-        As of a log, like what follows.
+        As of a log.
     """
 
     framework: str | None
@@ -149,8 +149,6 @@ class Dialect:
     more: tuple[bytes, ...] = ()
     remedy: str = ""
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    step_counts: Literal["rollout", "optimizer"] = "rollout"
-    synchronous: bool | None = True
 
     @property
     def name(self) -> str:
@@ -199,8 +197,6 @@ def _log(dialect: Dialect, console: Console) -> Log:
         config=console.settings.flat,
         facts=facts,
         columns=dialect.columns,
-        step_counts=dialect.step_counts,
-        synchronous=dialect.synchronous,
         resumed_at=tuple(console.resumed_at),
         files=(console.path, *console.files),
         notes=(*console.notes, *console.table.notes(str(console.path))),

@@ -67,7 +67,6 @@ SLIME = Dialect(
     _Slime,
     signs=(b"slime/ray/", b"slime/utils/", b"slime.utils."),
     row="rollout N: {...}",
-    synchronous=None,
 )
 
 _ROLL = re.compile(r"metrics_tag: \{\"step\": (\d+), \"metrics\": (?=\{)")
@@ -92,7 +91,6 @@ ROLL = Dialect(
     signs=(b"roll.pipeline.", b"roll/pipeline/"),
     row='metrics_tag: {"step": N, "metrics": {...}}',
     columns={"step": ("step",)},
-    synchronous=None,
 )
 
 _SKYRL = re.compile(r"Step (\d+): *$")

@@ -105,5 +105,4 @@ PLAIN = Dialect(
     lambda text, _: read_pairs(text) is not None,
     _Plain,
     row="step N key value",
-    synchronous=None,
 )

@@ -68,5 +68,4 @@ PRIME = Dialect(
     row="Step N | Time: Ts | Reward: value",
     more=(b"Generating rollouts (train)",),
     columns={"step": ("step",)},
-    synchronous=False,
 )

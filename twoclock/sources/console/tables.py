@@ -85,7 +85,6 @@ AREAL = Dialect(
     row="Train step N/M done",
     more=(_BAR.encode(), b"Stats (", b"Training completes!"),
     columns={"step": ("step",)},
-    synchronous=None,
 )
 
 _NEMO = re.compile(r"(?<!=)=+ (Step|Epoch) (\d+)/(\d+) =")
@@ -161,7 +160,6 @@ NEMO = Dialect(
     row="Avg Reward: value",
     more=("• ".encode(), b"= Step ", b"= Epoch ", b"{'"),
     columns={"step": ("step",)},
-    synchronous=None,
 )
 
 _TUNE = re.compile(r"(?:^|\s)Step (\d+) \| ")
@@ -210,5 +208,4 @@ TORCHTUNE = Dialect(
     signs=(b"grpo_full_finetune_distributed", b"async_grpo_full_finetune"),
     row="Step N | key:value",
     columns={"step": ("step",)},
-    step_counts="optimizer",
 )

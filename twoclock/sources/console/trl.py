@@ -26,7 +26,7 @@ from twoclock.sources.console.base import Console, Dialect, Parser
 from twoclock.sources.console.lines import Line
 from twoclock.sources.console.literals import Literal, read_dict
 from twoclock.sources.rows import Floats, Values
-from twoclock.sources.trl import COLUMNS, as_validation, steps_between_rewards
+from twoclock.sources.trl import as_validation, steps_between_rewards
 
 _OWN_STEP = "global_step/max_steps"
 """Key under which ms-swift prints the step itself (``'20/1875'``)."""
@@ -251,6 +251,4 @@ TRL = Dialect(
     signs=(b"GRPOConfig(", b"GRPOTrainer"),
     row="{'loss': ..., 'epoch': ...}",
     more=(b"%|", b"atch size", b"teps = ", b"GPUs = "),
-    columns=COLUMNS,
-    step_counts="optimizer",
 )
