@@ -60,3 +60,15 @@ def test_a_log_of_swanlab_is_refused_with_the_remedy(tmp_path):
     runs = read(tmp_path, files, batch_size=4)
     assert len(runs.runs) == 1
     assert "export the run as CSV" in runs.refused[0].reason
+
+
+@pytest.mark.parametrize("beside", [None, "run-1.wandb", "files/output.log"])
+def test_a_summary_without_its_log_is_no_run(tmp_path, beside):
+    """Last values alone are refused with what to give; beside a log they are passed over."""
+    place = "wandb/run-20260101_000000-1"
+    files = {f"{place}/files/wandb-summary.json": '{"val/acc": 0.5, "_step": 9}',
+             "m.csv": "step,val_acc\n0,0.1\n5,0.2\n"}  # fmt: skip
+    if beside:
+        files[f"{place}/{beside}"] = ""
+    refused = {r.path.rpartition("/")[2] for r in read(tmp_path, files, batch_size=4).refused}
+    assert ("wandb-summary.json" in refused) == (beside is None)

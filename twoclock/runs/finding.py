@@ -7,7 +7,7 @@ Hidden files and folders are passed over. Nothing is opened here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,9 @@ LISTED = frozenset(
 
 TRIED = LISTED | {".txt", ""}
 """Endings of files that are looked at in a folder."""
+
+SUMMARY = "wandb-summary.json"
+"""What W&B keeps of a run beside its log."""
 
 UNREADABLE = {".swanlab": "SwanLab's own format, which is not read; export the run as CSV"}
 """Endings of logs that are known and not read, and what to do with them."""
@@ -135,6 +138,9 @@ class _Walk:
                 folders.append(entry.name)
             elif entry.is_file(follow_symlinks=False):
                 files.append(entry.name)
+        if _only_last_values(here, files):
+            reason = "holds last values only; give the run's .wandb file or its exported history"
+            self.refused.append(Refusal(str(here / SUMMARY), reason))
         files, folders = unit(here, files, folders)
         for name in files:
             if is_tried(here / name):
@@ -165,6 +171,13 @@ class _Walk:
             return False
         self._seen.add(real)
         return True
+
+
+def _only_last_values(here: Path, files: Collection[str]) -> bool:
+    """Tell whether a folder is what is left of a W&B run without its log and its console."""
+    if SUMMARY not in files or "output.log" in files:
+        return False
+    return not any(here.glob("*.wandb")) and not any(here.parent.glob("*.wandb"))
 
 
 def is_tried(path: Path) -> bool:
