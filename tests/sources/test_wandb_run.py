@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.event_bytes import field
-from tests.reading import curve, read, reasons, write
+from tests.reading import curve, reasons, write
 from tests.wandb_bytes import BLOCK, HEADER, config, ended, framed, history, item, run
 from twoclock.errors import NoUsableRuns, SourceError
 from twoclock.reading import ReadOptions
@@ -165,14 +165,6 @@ def test_a_run_folder_is_one_run_and_its_own_logs_are_none(tmp_path):
     assert runs.runs["run_id"].tolist() == ["b64-s0"]
     assert reasons(runs) == {}
     assert curve(runs) == [(0, 0.0), (1, 0.1), (2, 0.2)]
-
-
-def test_a_run_folder_without_the_log_is_nothing(tmp_path):
-    """Summary and configuration alone are no log, and no refusal either."""
-    files = {f"{FOLDER}/files/wandb-summary.json": '{"loss": 1}',
-             f"{FOLDER}/files/config.yaml": "lr:\n  value: 1\n",
-             "r.csv": "step,val_acc\n1,0.5\n"}  # fmt: skip
-    assert reasons(read(tmp_path, files, batch_size=1)) == {}
 
 
 def test_packed_logs_are_found_and_read(tmp_path):
