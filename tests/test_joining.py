@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.reading import codes, curve, note, read
+from twoclock.errors import NoUsableRuns
 
 VERL = {
     "data": {"train_batch_size": 8, "train_files": "gsm8k/train.parquet", "seed": 3},
@@ -260,3 +261,28 @@ def test_validations_that_only_a_logger_counts_are_not_lost_in_a_join(tmp_path):
     runs = read(tmp_path, files, batch_size=8)
     assert "joined" in codes(runs)
     assert [accuracy for _, accuracy in curve(runs)] == [reward(s) for s in (5, 10, 15, 20)]
+
+
+def test_splits_with_one_key_are_one_run(tmp_path):
+    """Where the files of a run's splits use one name, its split tells whose it is."""
+    rows = "".join(f"{s},0.5,{reward(s)}\n" for s in range(1, 9))
+    files = {
+        "a/train.csv": "step,loss,accuracy\n" + rows,
+        "a/test.csv": "step,loss,accuracy\n0,0.7,0.25\n4,0.6,0.5\n8,0.5,0.75\n",
+    }
+    runs = read(tmp_path, files, batch_size=8)
+    assert curve(runs, metric="test/accuracy") == [(0, 0.25), (32, 0.5), (64, 0.75)]
+    assert len(runs.runs) == 1
+
+
+def test_two_validations_of_one_run_are_not_two_runs(tmp_path):
+    """An eval and a test file are one run, and which of them counts is for the user to say."""
+    scores = "step,accuracy\n0,0.25\n4,0.5\n"
+    files = {
+        "train.csv": "step,reward\n" + "".join(f"{s},{reward(s)}\n" for s in range(1, 9)),
+        "eval.csv": scores, "test.csv": scores,
+    }  # fmt: skip
+    with pytest.raises(NoUsableRuns, match="eval/accuracy, test/accuracy"):
+        read(tmp_path, files, batch_size=8)
+    runs = read(tmp_path, files, batch_size=8, map={"accuracy": ("eval/accuracy",)})
+    assert curve(runs) == [(0, 0.25), (32, 0.5)]

@@ -29,6 +29,7 @@ from twoclock.runs.marks import (
     stands_alone,
 )
 from twoclock.runs.named import NamedLog
+from twoclock.runs.splits import complete_each_other, told_apart
 from twoclock.runs.stacking import Placed, place, stack
 from twoclock.sources.base import Log
 
@@ -96,7 +97,10 @@ class Joiner:
     def _complementary(self, group: list[NamedLog]) -> list[NamedLog]:
         """Join logs of which none repeats what another says."""
         parts = [part for item in group if (part := self._place(item)) is not None]
-        return self._pair(group) if _complete_each_other(parts) else group
+        if complete_each_other(parts):
+            return self._pair(group)
+        apart = told_apart(group)
+        return group if apart is None else self._pair(apart)
 
     def _pair(self, group: list[NamedLog]) -> list[NamedLog]:
         """Put logs that hold different things of one run side by side."""
@@ -288,21 +292,3 @@ def _wealth(part: Placed) -> tuple[int, int]:
     """Return how much a log holds: rows and keys; consoles after files."""
     plain = 0 if "console" in part.log.reader else 1
     return len(part.at) + len(part.log.rows.values), plain
-
-
-def _complete_each_other(parts: Sequence[Placed]) -> bool:
-    """Tell whether logs hold different keys, so that none repeats what another says."""
-    seen: set[str] = set()
-    for part in parts:
-        mine = set(part.log.rows.values) - _COMMON
-        if seen & mine:
-            return False
-        seen |= mine
-    return True
-
-
-_COMMON = frozenset(
-    ("step", "_step", "Step", "time", "_runtime", "_timestamp", "epoch", "global_step", "seed",
-     "batch_size", "group_size", "rollout", "responses")
-)  # fmt: skip
-"""Keys that both halves of a run may hold."""
