@@ -52,3 +52,12 @@ def test_a_count_of_responses_that_begins_anew_is_not_believed(tmp_path):
                 batch_size=8)  # fmt: skip
     assert runs.steps["responses"].tolist() == [8 * s for s in range(1, 11)]
     assert "count_falls" in codes(runs)
+
+
+@pytest.mark.parametrize("values", [[12.0, 14.0, 0.15, 0.16], [0.12, 0.14, 15.0, 16.0]])
+def test_a_unit_that_changes_within_a_run_is_told(tmp_path, values):
+    """A percentage next to a fraction is a doubt, whichever comes first."""
+    rows = [{"step": s, "val_acc": value} for s, value in enumerate(values, start=1)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    runs = read(tmp_path, {"m.jsonl": text}, batch_size=8)
+    assert note(runs, "mixed_units").count == 1

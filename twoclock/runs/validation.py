@@ -243,9 +243,25 @@ def to_unit(
         return accuracy, "accuracy", []
     if factor is None and PERCENT_FROM < high <= 100 + 1e-6:
         message = f"rescaled {name} from percent (highest value {high:g})"
-        return accuracy / 100, "accuracy", [Note("rescaled_percent", message, where=where)]
+        notes = [Note("rescaled_percent", message, where=where), *_two_units(accuracy, name, where)]
+        return accuracy / 100, "accuracy", notes
     message = (
         f"{name}: values above 1 but not percent-like (highest {high:g}); looks like a score; "
         "give a target in its unit, or --scale accuracy=FACTOR"
     )
     return accuracy, "score", [Note("score_scale", message, where=where)]
+
+
+def _two_units(accuracy: Floats, name: str, where: str) -> list[Note]:
+    """Remark on percentages next to values that can be fractions: the unit may have changed."""
+    low = np.minimum(accuracy[1:], accuracy[:-1])
+    high = np.maximum(accuracy[1:], accuracy[:-1])
+    jumps = np.flatnonzero((low > 0) & (low <= 1) & (high > PERCENT_FROM))
+    if not len(jumps):
+        return []
+    before, after = accuracy[jumps[0]], accuracy[jumps[0] + 1]
+    message = (
+        f"{name} goes from {before:g} to {after:g}, as where the unit changes within a run; all "
+        "is read as percent"
+    )
+    return [Note("mixed_units", message, where=where, count=len(jumps))]
