@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.reading import codes, curve, note, read
+from tests.wandb_bytes import config, framed, history, run
 from twoclock.errors import NoUsableRuns
 
 VERL = {
@@ -286,3 +287,31 @@ def test_two_validations_of_one_run_are_not_two_runs(tmp_path):
         read(tmp_path, files, batch_size=8)
     runs = read(tmp_path, files, batch_size=8, map={"accuracy": ("eval/accuracy",)})
     assert curve(runs) == [(0, 0.25), (32, 0.5)]
+
+
+def wandb_log(series, start, keys, **settings):
+    """Return a W&B file of a run whose id is set by hand."""
+    rows = [history({"train/global_step": s, **{k: reward(s, series) for k in keys}}, s)
+            for s in range(1, 9)]  # fmt: skip
+    return framed([run("s0", start=start), config(settings or {"x": 1}), *rows])
+
+
+def test_processes_that_share_a_run_complete_each_other(tmp_path):
+    """Two files of one id with different keys are written side by side, and neither is lost."""
+    runs = read(tmp_path, {
+        "run-20260101_000000-s0/run-s0.wandb": wandb_log(0, 1_700_000_000, ["loss"]),
+        "run-20260101_000001-s0/run-s0.wandb": wandb_log(0, 1_700_000_001, ["reward", "val_acc"]),
+    }, batch_size=8)  # fmt: skip
+    assert len(runs.runs) == 1
+    assert runs.steps[["reward", "loss"]].notna().all().all()
+    assert len(curve(runs)) == 8
+
+
+def test_one_id_for_two_seeds_is_two_runs(tmp_path):
+    """An id that is set by hand may stand for several runs: settings tell them apart."""
+    runs = read(tmp_path, {
+        "run-20260101_000000-s0/run-s0.wandb": wandb_log(1, 1_700_000_000, ["reward"], seed=1),
+        "run-20260102_000000-s0/run-s0.wandb": wandb_log(2, 1_700_090_000, ["reward"], seed=2),
+    }, batch_size=8)  # fmt: skip
+    assert sorted(runs.runs["seed"]) == [1, 2]
+    assert "same_key" in codes(runs)

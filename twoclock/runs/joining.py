@@ -7,7 +7,7 @@ join is a remark, and what was overwritten by a later part is named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from twoclock.notes import Note
+from twoclock.runs.chains import in_chains, overlaid
 from twoclock.runs.evidence import Token, agree, conflict, same_beginning, tokens
 from twoclock.runs.marks import (
     chart_mark,
@@ -134,34 +135,15 @@ class Joiner:
         return [replace(first, log=replace(first.log, name=run[0] if run else first.log.name))]
 
     def _chain(self, group: list[NamedLog]) -> list[NamedLog]:
-        """Join the parts of a run in the order in which they were written; the later one wins."""
+        """Join the logs of one id: side by side, or in the order in which they were written."""
         parts = [(self._place(item), item) for item in group]
         known = [(part, item) for part, item in parts if part is not None]
         left = [item for part, item in parts if part is None]
         if len(known) < 2:
             return group
-        known.sort(key=lambda pair: (_start(pair[1]), pair[0].first, str(pair[1].log.path)))
-        return [self._overlaid(known), *left]
-
-    def _overlaid(self, parts: Sequence[tuple[Placed, NamedLog]]) -> NamedLog:
-        ends = [
-            min((later.first for later, _ in parts[i + 1 :]), default=np.inf)
-            for i in range(len(parts))
-        ]
-        taken = [part.step < end for (part, _), end in zip(parts, ends, strict=True)]
-        main = parts[-1][1]
-        for (part, item), kept in zip(parts, taken, strict=True):
-            lost = part.step[~kept]
-            if len(lost):
-                steps = f"steps {lost.min():g}-{lost.max():g}"
-                message = f"{steps} overwritten by a later part of the run ({main.log.path})"
-                where = str(item.log.path)
-                self._notes.append(Note("resumed", message, where=where, count=len(lost)))
-        log = stack([(p, k, None) for (p, _), k in zip(parts, taken, strict=True)])
-        paths = ", ".join(str(item.log.path) for _, item in parts)
-        self._notes.append(Note("joined", f"{paths} are parts of one run and are read as one"))
-        log = replace(log, name=log.name or parts[0][1].log.name)
-        return replace(main, log=log).with_told(item for _, item in parts)
+        if complete_each_other([part for part, _ in known]):  # processes that share the run
+            return [*self._pair([item for _, item in known]), *left]
+        return [*in_chains(known, self._notes), *left]
 
     def _twins(self, items: list[NamedLog]) -> list[NamedLog]:
         """Join the logs of different sinks, or copies, whose values agree at all common steps."""
@@ -235,7 +217,9 @@ class Joiner:
                 before = list(islice(likely, 2))  # a second one is enough to say neither
                 if len(before) == 1:
                     j = before[0]
-                    joined = self._overlaid([(self._part(items[k]), items[k]) for k in (j, i)])
+                    joined = overlaid(
+                        [(self._part(items[k]), items[k]) for k in (j, i)], self._notes
+                    )
                     items[i] = replace(joined, file=items[j].file)
                     gone.add(j)
         return [item for i, item in enumerate(items) if i not in gone]
@@ -282,10 +266,6 @@ def _top(gone: dict[int, int], index: int) -> int:
 
 def _files(item: NamedLog) -> tuple[Path, ...]:
     return item.log.files or (item.log.path,)
-
-
-def _start(item: NamedLog) -> float:
-    return item.log.started if item.log.started is not None else 0.0
 
 
 def _wealth(part: Placed) -> tuple[int, int]:

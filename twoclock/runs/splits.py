@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from twoclock.runs.named import NamedLog
 from twoclock.runs.stacking import Placed
+from twoclock.sources.columns import STEP_KEYS
 from twoclock.sources.rows import Rows
 
 _COMMON = frozenset(
-    ("step", "_step", "Step", "time", "_runtime", "_timestamp", "epoch", "global_step", "seed",
-     "batch_size", "group_size", "rollout", "responses")
+    (*STEP_KEYS, "time", "_runtime", "_timestamp", "epoch", "seed", "batch_size", "group_size",
+     "responses")
 )  # fmt: skip
 """Keys that both halves of a run may hold."""
 
