@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.reading import codes, note, read
+from tests.reading import codes, curve, note, read
 
 SETTINGS = {
     "num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 4,
@@ -61,3 +61,18 @@ def test_a_unit_that_changes_within_a_run_is_told(tmp_path, values):
     text = "".join(json.dumps(row) + "\n" for row in rows)
     runs = read(tmp_path, {"m.jsonl": text}, batch_size=8)
     assert note(runs, "mixed_units").count == 1
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_validations_without_the_trainers_step_count_where_they_stand(tmp_path, first):
+    """A logger's step counts its calls: a validation that has no other is placed by its row."""
+    rows = [{"_step": 0, "val_acc": 0.1}]
+    for s in range(4):
+        rows.append({"_step": len(rows), "train/global_step": s + first, "reward": 0.1 * s})
+        if s % 2:
+            rows.append({"_step": len(rows), "val_acc": 0.1 * s})
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    runs = read(tmp_path, {"m.jsonl": text}, batch_size=8)
+    assert runs.steps["responses"].tolist() == [8, 16, 24, 32]
+    assert curve(runs) == [(0, 0.1), (16, 0.1), (32, 0.3)]
+    assert "3 validations have no train/global_step" in note(runs, "step_key").message

@@ -261,7 +261,7 @@ def test_validations_that_only_a_logger_counts_are_not_lost_in_a_join(tmp_path):
     files = {"r_1.jsonl": part(1, 13), "r_2.jsonl": part(12, 21)}
     runs = read(tmp_path, files, batch_size=8)
     assert "joined" in codes(runs)
-    assert [accuracy for _, accuracy in curve(runs)] == [reward(s) for s in (5, 10, 15, 20)]
+    assert curve(runs) == [(8 * s, reward(s)) for s in (5, 10, 15, 20)]
 
 
 def test_splits_with_one_key_are_one_run(tmp_path):

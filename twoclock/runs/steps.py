@@ -13,6 +13,7 @@ from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.runs.resuming import Course, resolve, rows_of
+from twoclock.runs.sampling import LOGGER_STEP
 from twoclock.runs.validation import Validation
 from twoclock.sources.base import Log
 from twoclock.sources.columns import RESPONSES_TOTAL, STEP_KEYS
@@ -55,6 +56,8 @@ def find_course(
     by_responses = chosen is None
     if chosen is not None:
         step = _completed(log, chosen, options)
+        if log.known is None and options.map.get("step") is None:
+            step = _between(log, step, chosen, validations, notes)
     else:
         keys = (*options.map.get("responses", ()), *log.columns.get("responses", ()))
         found = matching((*keys, *RESPONSES_TOTAL), log.rows.values)
@@ -115,6 +118,8 @@ def _step_key(
         return None
     wanted = validations[0].values.at if validations else np.empty(0, dtype=np.int64)
     chosen = next((key for key in keys if _reaches(log, key, wanted)), keys[0])
+    if chosen == LOGGER_STEP and log.known is None and not own and _drifts(log, keys[0]):
+        return keys[0]
     if not own:
         _tell_other_steps(log, chosen, keys, notes)
     return chosen
@@ -139,6 +144,40 @@ def _completed(log: Log, chosen: str, options: ReadOptions) -> Values:
             value = np.concatenate([mine.value, other.value[alone]])
             mine = Values(at[order], value[order])
     return mine
+
+
+def _drifts(log: Log, key: str) -> bool:
+    """Tell whether the logger's own step does not count what a key counts."""
+    mine, other = log.rows.values[key].finite(), log.rows.values[LOGGER_STEP].finite()
+    _, i, j = np.intersect1d(mine.at, other.at, assume_unique=True, return_indices=True)
+    return bool(np.diff(mine.value[i] - other.value[j]).any())
+
+
+def _between(
+    log: Log, step: Values, key: str, validations: list[Validation], notes: list[Note]
+) -> Values:
+    """Return the steps with those of validations that only the logger's own step counts.
+
+    Each was measured after the training row before it, and before the one after it.
+    """
+    if not validations or LOGGER_STEP not in log.rows.values or not len(step.at):
+        return step
+    alone = np.setdiff1d(validations[0].values.at, step.at)
+    alone = alone[np.isin(alone, log.rows.values[LOGGER_STEP].at)]
+    if not len(alone):
+        return step
+    first = step.value[0]
+    before = np.searchsorted(step.at, alone) - 1
+    value = step.value[before] + (first == 0)  # from 0 on, a validation at s is before row s
+    value = np.where(before < 0, max(first - 1, 0), value)
+    message = (
+        f"{len(alone)} validations have no {key} and count at the row before them "
+        f"({LOGGER_STEP} counts calls of the logger)"
+    )
+    notes.append(Note("step_key", message, where=str(log.path), count=len(alone)))
+    at = np.concatenate([step.at, alone])
+    order = np.argsort(at, kind="stable")
+    return Values(at[order], np.concatenate([step.value, value])[order])
 
 
 def _reaches(log: Log, key: str, wanted: Ints) -> bool:
