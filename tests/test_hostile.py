@@ -327,3 +327,27 @@ def test_a_file_that_changes_while_it_is_read_is_no_crash(tmp_path):
     finally:
         stop.set()
         thread.join()
+
+
+def test_tables_of_very_many_columns_cost_little(tmp_path):
+    """Sixty thousand columns, of one name or of one chart's run, are read in linear time."""
+    count = 60_000
+    heads = {"many": [f"k{i}" for i in range(count)], "same": ["k"] * count,
+             "chart": [f"a - k{i}" for i in range(count)]}  # fmt: skip
+    for name, keys in heads.items():
+        row = ",0.5" * count
+        text = f"step,{','.join(keys)},val_acc\n1{row},0.25\n2{row},0.{len(name)}\n"
+        text = text.replace(",val_acc", ",a - val_acc") if name == "chart" else text
+        write(tmp_path, {f"{name}.csv": text})
+    out = bounded(tmp_path)
+    assert out["runs"] == ["a", "many", "same"]
+
+
+def test_a_document_of_very_many_runs_is_refused(tmp_path):
+    """Objects side by side are runs, but not without end."""
+    run = '"r%d": {"steps": [1, 2], "val_acc": [0.1, 0.2]}'
+    text = "{" + ", ".join(run % i for i in range(10_001)) + "}"
+    write(tmp_path, {"a.json": text, "good.csv": TABLE})
+    out = bounded(tmp_path)
+    assert out["runs"] == ["good"]
+    assert "more than 10,000 runs in one document" in out["refused"][0]["reason"]

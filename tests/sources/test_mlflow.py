@@ -4,6 +4,7 @@ import gzip
 import math
 import os
 import sqlite3
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -309,3 +310,29 @@ def test_a_pipe_among_the_files_is_not_opened(tmp_path):
     for name in ("tags/mlflow.runName", "metrics/loss", "params/seed"):
         os.mkfifo(folder / RUN / name)
     assert curve(read_runs(folder, ReadOptions(batch_size=1))) == [(0, 0.1), (10, 0.6)]
+
+
+def test_many_runs_are_read_in_one_pass_without_an_index(tmp_path):
+    """A database of an old version, which cannot find one run's metrics, is read in linear time."""
+    path = tmp_path / "mlflow.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE runs (run_uuid, name)")
+    connection.execute("CREATE TABLE metrics (key, value, timestamp, run_uuid, step)")
+    connection.execute("CREATE TABLE params (key, value, run_uuid)")
+    connection.execute("CREATE TABLE tags (key, value, run_uuid)")
+    ids = [f"r{i:04d}" for i in range(1000)]
+    connection.executemany("INSERT INTO runs VALUES (?, NULL)", [(run,) for run in ids])
+    metrics = [("val/acc", i / 1000, s, run, s) for i, run in enumerate(ids) for s in range(50)]
+    connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?)", metrics)
+    connection.executemany("INSERT INTO params VALUES ('seed', ?, ?)", list(enumerate(ids)))
+    tags = [(f"b64-{run}", run) for run in ids]
+    connection.executemany("INSERT INTO tags VALUES ('mlflow.runName', ?, ?)", tags)
+    connection.commit()
+    connection.close()
+    start = time.process_time()
+    logs = read_database(path, ReadOptions())
+    assert time.process_time() - start < 5
+    assert [log.key for log in logs] == ids
+    assert logs[7].name == "b64-r0007"
+    assert logs[7].config == {"seed": 7}
+    assert set(logs[7].rows.values["val/acc"].value.tolist()) == {0.007}

@@ -9,7 +9,19 @@ from collections.abc import Collection, Iterable
 
 @functools.cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in glob.split("*")))
+    return any_of([glob])
+
+
+def any_of(globs: Iterable[str]) -> re.Pattern[str]:
+    """Return one expression that matches in full what any of the patterns matches.
+
+    Examples
+    --------
+    >>> bool(any_of(["a/*/b", "c.d"]).fullmatch("a/x/b")), any_of(["c.d"]).fullmatch("cxd")
+    (True, None)
+    """
+    expressions = (".*".join(map(re.escape, glob.split("*"))) for glob in globs)
+    return re.compile("|".join(expressions) or "(?!)")
 
 
 def matching(globs: Iterable[str], keys: Collection[str]) -> list[str]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from twoclock.frameworks import FRAMEWORKS
-from twoclock.frameworks.patterns import matching
+from twoclock.frameworks.patterns import any_of
 from twoclock.schema import RUNS, STEPS
 
 STEP_KEYS = (
@@ -174,14 +174,15 @@ _EXACT = frozenset(
     )
     for key in keys
 )  # fmt: skip
-_GLOBS = (
+_GLOBS = any_of((
     *(glob for tier in ACCURACY for glob in tier),
     *(key for framework in FRAMEWORKS for key in framework.keys if "*" in key),
-)
+))  # fmt: skip
+_OF_FRAMEWORKS = [(framework.plain, any_of(framework.keys)) for framework in FRAMEWORKS]
 
 
 def _is_known(key: str) -> bool:
-    return key in _EXACT or looks_like_validation(key) or bool(matching(_GLOBS, [key]))
+    return key in _EXACT or looks_like_validation(key) or _GLOBS.fullmatch(key) is not None
 
 
 @functools.lru_cache(maxsize=50_000)
@@ -203,7 +204,7 @@ def is_wanted(key: str) -> bool:
     if _is_known(key) or plain_name(key) != key:
         return True
     return any(
-        plain != key and (plain in _EXACT or bool(matching(framework.keys, [plain])))
-        for framework in FRAMEWORKS
-        if (plain := framework.plain(key))
+        plain != key and (plain in _EXACT or keys.fullmatch(plain) is not None)
+        for plain_of, keys in _OF_FRAMEWORKS
+        if (plain := plain_of(key))
     )

@@ -7,6 +7,7 @@ A blank cell is "not logged"; a cell that says NaN was logged as NaN.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -249,17 +250,18 @@ def _runs_in_header(header: list[str], path: Path, notes: list[Note]) -> list[tu
         return [("", list(enumerate(_tell_doubles(header, path, notes))))]
     shared = [(i, name) for i, name in enumerate(header) if i not in chart]
     runs: dict[str, Columns] = {}
-    doubled = False
+    taken: set[tuple[str, str]] = set()
+    copies: Counter[str] = Counter()
     for i, match in chart.items():
         if match["key"].endswith(_CHART_BOUNDS):
             continue
-        name, copy = match["run"], 1
-        while any(match["key"] == key for _, key in runs.get(name, [])):
-            copy += 1
-            name = f"{match['run']}#{copy}"
-        doubled |= copy > 1
+        name = match["run"]
+        while (name, match["key"]) in taken:
+            copies[header[i]] += 1
+            name = f"{match['run']}#{copies[header[i]] + 1}"
+        taken.add((name, match["key"]))
         runs.setdefault(name, []).append((i, match["key"]))
-    if doubled:
+    if copies:
         message = "runs share a display name; told apart by #2, #3, ..."
         notes.append(Note("same_name", message, where=str(path)))
     return [(name, [*shared, *columns]) for name, columns in runs.items()]
@@ -267,10 +269,11 @@ def _runs_in_header(header: list[str], path: Path, notes: list[Note]) -> list[tu
 
 def _tell_doubles(header: list[str], path: Path, notes: list[Note]) -> list[str]:
     """Return the header with columns of one name numbered, so that none is taken for the other."""
-    doubles = sorted({name for name in header if name and header.count(name) > 1})
+    doubles = {name: None for name, n in sorted(Counter(header).items()) if name and n > 1}
     if not doubles:
         return header
-    message = f"several columns are named {', '.join(doubles)}; read as {doubles[0]}#1, #2, ..."
+    first = next(iter(doubles))
+    message = f"several columns are named {', '.join(doubles)}; read as {first}#1, #2, ..."
     notes.append(Note("same_column", message, where=str(path)))
     seen: dict[str, int] = {}
     numbered: list[str] = []

@@ -24,6 +24,7 @@ from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.columns import STEP_KEYS
 from twoclock.sources.json_rows import logs_of, mapped_keys, parse, run_stores, unwrap
 from twoclock.sources.series import Series, placed
+from twoclock.sources.several_runs import MAX_RUNS
 from twoclock.sources.text import read_document
 
 MAX_DEPTH = 6
@@ -52,7 +53,10 @@ def read_tables(path: Path, options: ReadOptions) -> list[Log]:
         msg = "no data: the JSON object is cut or damaged"
         raise SourceError(msg, where=str(path)) from err
     logs: list[Log] = []
-    for name, value in _runs_in(document):
+    for count, (name, value) in enumerate(_runs_in(document), start=1):
+        if count > MAX_RUNS:
+            msg = f"more than {MAX_RUNS:,} runs in one document"
+            raise SourceError(msg, where=str(path))
         logs += _run(path, name, value, options, list(notes))
     if not logs:
         msg = "no metrics: a JSON object without a history of numbers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,14 @@ def read_mlflow_db(
         notes.append(Note("deleted_runs", message, where=str(path), count=left))
     steps = ", step" if database.has("metrics", "step") else ", 0"
     nans = ", is_nan" if database.has("metrics", "is_nan") else ", 0"
-    select = f"SELECT key, value{steps}{nans} FROM metrics WHERE run_uuid = ? ORDER BY timestamp"
-    logs = [_log(database, path, run, select, options) for run in kept]
+    # one pass for all runs: the databases of old versions have no index to find those of one
+    select = f"SELECT run_uuid, key, value{steps}{nans} FROM metrics ORDER BY timestamp"
+    metrics = {str(run["run_uuid"]): _Metrics(Points(mapped_keys(options))) for run in kept}
+    for order, (run_id, *metric) in enumerate(database.rows(select)):
+        if str(run_id) in metrics:
+            metrics[str(run_id)].add(*metric, order=order)
+    names, params = _run_names(database), _params(database)
+    logs = [_log(path, run, metrics, names, params) for run in kept]
     found = [log for log in logs if log.rows.count]
     if not found:
         msg = f"no data: none of its {len(runs)} runs has metrics that are known"
@@ -69,23 +75,36 @@ def read_mlflow_db(
     return [replace(found[0], notes=(*notes, *found[0].notes)), *found[1:]]
 
 
+@dataclass
+class _Metrics:
+    """The metrics of a run, and how many are no numbers."""
+
+    points: Points
+    bad: int = 0
+
+    def add(self, key: Any, value: Any, step: Any, nan: Any, *, order: int) -> None:
+        """Keep a metric."""
+        number, at = _number(value, nan), whole_step(step)
+        if number is None or at is None:
+            self.bad += 1
+        else:
+            self.points.add(str(key), at, number, order)
+
+
 def _log(
-    database: Database, path: Path, run: Mapping[str, Any], select: str, options: ReadOptions
+    path: Path,
+    run: Mapping[str, Any],
+    metrics: Mapping[str, _Metrics],
+    names: Mapping[str, str],
+    params: Mapping[str, Mapping[str, Any]],
 ) -> Log:
     """Return the log of a run."""
     run_id = str(run["run_uuid"])
-    points = Points(mapped_keys(options))
-    bad = 0
-    for order, (key, value, step, nan) in enumerate(database.rows(select, (run_id,))):
-        number, at = _number(value, nan), whole_step(step)
-        if number is None or at is None:
-            bad += 1
-        else:
-            points.add(str(key), at, number, order)
-    name = str(run.get("name") or "") or _run_name(database, run_id)
+    bad = metrics[run_id].bad
+    name = str(run.get("name") or "") or names.get(run_id, "")
     message = f"{bad} metrics of run {name or run_id} are not numbers and are left out"
     notes = (Note("not_a_number", message, where=str(path), count=bad),) if bad else ()
-    rows, _ = rows_of([points])
+    rows, _ = rows_of([metrics[run_id].points])
     ended = ENDED.get(str(run.get("status")))
     started = run.get("start_time")
     return Log(
@@ -93,7 +112,7 @@ def _log(
         rows,
         "mlflow",
         name=name,
-        config=_params(database, run_id),
+        config=flat_config(params.get(run_id, {})),
         key=run_id,
         started=started / 1000 if isinstance(started, int) else None,
         facts={"ended": Fact(ended, "log")} if ended else {},
@@ -111,17 +130,18 @@ def _number(value: Any, nan: Any) -> float | None:
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else float(value)
 
 
-def _run_name(database: Database, run_id: str) -> str:
-    """Return the name of a run, which older versions kept as a tag."""
+def _run_names(database: Database) -> dict[str, str]:
+    """Return the names of runs, which older versions kept as tags."""
     if not database.has("tags", "key", "value", "run_uuid"):
-        return ""
-    query = "SELECT value FROM tags WHERE run_uuid = ? AND key = 'mlflow.runName'"
-    return next((str(value) for (value,) in database.rows(query, (run_id,)) if value), "")
-
-
-def _params(database: Database, run_id: str) -> dict[str, Any]:
-    if not database.has("params", "key", "value", "run_uuid"):
         return {}
-    query = "SELECT key, value FROM params WHERE run_uuid = ?"
-    pairs = list(database.rows(query, (run_id,)))
-    return flat_config({str(key): plain_value(value) for key, value in pairs})
+    query = "SELECT run_uuid, value FROM tags WHERE key = 'mlflow.runName'"
+    return {str(run_id): str(value) for run_id, value in database.rows(query) if value}
+
+
+def _params(database: Database) -> dict[str, dict[str, Any]]:
+    """Return the parameters of every run."""
+    found: dict[str, dict[str, Any]] = {}
+    if database.has("params", "key", "value", "run_uuid"):
+        for run_id, key, value in database.rows("SELECT run_uuid, key, value FROM params"):
+            found.setdefault(str(run_id), {})[str(key)] = plain_value(value)
+    return found
