@@ -215,3 +215,28 @@ def test_a_refused_folder_of_tables_leaves_fresh_logs_usable(tmp_path):
     runs = read_runs([tmp_path / "one", tmp_path / "3"], ReadOptions(batch_size=64))
     assert list(runs.runs["run_id"]) == ["z"]
     assert "counted already" in reasons(runs)["runs.parquet"]
+
+
+def test_tables_beside_their_own_logs_count_once(tmp_path):
+    """A run is the same when its log has grown since, or the user has said more about it."""
+    folder = write(tmp_path, {"a.csv": table(1), "b.csv": table(2)})
+    write_store(read_runs(folder, ReadOptions(batch_size=8)), folder / "out")
+    more = table(1) + "90,0.9,0.95\n"
+    write(
+        folder, {"a.csv": more, "runs.yaml": "- {path: a.csv, seed: 1}\n- {path: b.csv, seed: 2}\n"}
+    )
+    runs = read_runs(folder, ReadOptions(batch_size=8))
+    assert runs.runs[["run_id", "seed"]].to_numpy().tolist() == [["a", 1], ["b", 2]]
+    assert runs.steps["rollout"].max() == 90
+    assert "missing_seed" not in codes(runs)
+
+
+def test_parts_of_one_run_that_differ_are_told(tmp_path):
+    """Two batch sizes under one name are a contradiction of the user's own."""
+    files = {
+        "x.csv": table(1), "y.csv": table(2),
+        "runs.yaml": "- {path: x.csv, run_id: r, batch_size: 8}\n"
+                     "- {path: y.csv, run_id: r, batch_size: 16}\n",
+    }  # fmt: skip
+    (told,) = [n for n in read(tmp_path, files).notes if n.code == "parts_disagree"]
+    assert told.message.startswith("batch_size differs")

@@ -199,6 +199,7 @@ def join_parts(parts: list[Part], notes: list[Note]) -> list[Part]:
             out += group
         elif all(part.joined for part in group):
             out.append(_joined(group))
+            notes += _disagreements(run_id, group)
             message = f"{len(group)} files are one run, as runs.yaml says"
             notes.append(Note("joined", message, runs=(run_id,)))
         else:
@@ -224,6 +225,18 @@ def _joined(group: list[Part]) -> Part:
     counted = replace(first.counted, run=run, steps=steps, evals=evals, probes=probes, notes=notes)
     extra = tuple(dict.fromkeys(path for part in group for path in part.extra_files))
     return replace(first, log=replace(first.log, files=files), counted=counted, extra_files=extra)
+
+
+def _disagreements(run_id: str, group: list[Part]) -> list[Note]:
+    """Remark on what the parts of one run say differently about it."""
+    notes = []
+    for name in ("batch_size", "group_size", "lr", "seed", "model"):
+        told = {str(p.counted.run[name]): p.log.path for p in group if name in p.counted.run}
+        if len(told) > 1:
+            values = ", ".join(f"{value} in {path}" for value, path in sorted(told.items()))
+            message = f"{name} differs between the parts of one run: {values}"
+            notes.append(Note("parts_disagree", message, runs=(run_id,)))
+    return notes
 
 
 def _begin(counted: Counted) -> float:

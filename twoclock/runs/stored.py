@@ -135,8 +135,10 @@ def _new_ones(parts: Sequence[Runs], found: Runs, path: Path) -> tuple[Runs, lis
             seen.setdefault(key, []).append((part, run))
     taken = {str(run) for part in parts for run in part.runs["run_id"]}
     copies, names = [], {}
+    read_again = _of_same_files(parts, found)
     for key, run in _outlines(found):
-        if any(_equal(part, other, found, run) for part, other in seen.get(key, ())):
+        same = (_equal(part, other, found, run) for part, other in seen.get(key, ()))
+        if run in read_again or any(same):
             copies.append(run)
             continue
         name, count = run, 1
@@ -145,7 +147,9 @@ def _new_ones(parts: Sequence[Runs], found: Runs, path: Path) -> tuple[Runs, lis
             count += 1
         taken.add(name)
         names[run] = name
-    kept = found.select(names)
+    about = {note: tuple(run for run in note.runs if run in names) for note in found.notes}
+    left = [replace(note, runs=about[note]) for note in found.notes if about[note] or not note.runs]
+    kept = replace(found.select(names), notes=tuple(left))
     if any(run != name for run, name in names.items()):
         kept = _renamed(kept, names)
     remarks = []
@@ -153,6 +157,37 @@ def _new_ones(parts: Sequence[Runs], found: Runs, path: Path) -> tuple[Runs, lis
         message = f"{len(copies)} stored runs are copies of runs that are read; each counts once"
         remarks = [Note("duplicate_run", message, tuple(copies), str(path), len(copies))]
     return kept, remarks
+
+
+def _of_same_files(parts: Sequence[Runs], found: Runs) -> set[str]:
+    """Return the stored runs whose logs are read as well: the same files, or what became of them.
+
+    What is said of a log today, or was added to it, need not be in tables of yesterday.
+    """
+    now = {mark: file for part in parts for file in part.files for mark in (file.path, file.sha256)}
+    where = {str(run): part for part in parts for run in part.runs["run_id"]}
+    again: set[str] = set()
+    for old in (file for file in found.files if file.reader != "settings"):
+        new = now.get(old.sha256) or now.get(old.path)
+        if new is None or len(new.run_ids) < len(old.run_ids):
+            continue
+        grown = new.sha256 != old.sha256
+        for run in old.run_ids:
+            rows = (
+                _begins(where[other], other, found, run) for other in new.run_ids if other in where
+            )
+            if not grown or any(rows):
+                again.add(run)
+    return again
+
+
+def _begins(one: Runs, run: str, other: Runs, copy: str) -> bool:
+    """Tell whether the validations of a run begin with those of another."""
+    longer, shorter = (
+        t.loc[_of(t, name), _EVAL_MARKS].reset_index(drop=True)
+        for t, name in ((one.evals, run), (other.evals, copy))
+    )
+    return len(shorter) > 0 and longer.iloc[: len(shorter)].equals(shorter)
 
 
 def _outlines(found: Runs) -> list[tuple[tuple[Any, ...], str]]:
