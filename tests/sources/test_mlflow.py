@@ -336,3 +336,24 @@ def test_many_runs_are_read_in_one_pass_without_an_index(tmp_path):
     assert logs[7].name == "b64-r0007"
     assert logs[7].config == {"seed": 7}
     assert set(logs[7].rows.values["val/acc"].value.tolist()) == {0.007}
+
+
+def test_runs_of_one_name_in_one_database_are_runs(tmp_path):
+    """Seeds are often named alike; their ids tell them apart, also in a copy of the database."""
+    files = {}
+    for name in ("a.db", "copy/a.db"):
+        path = tmp_path / "made.db"
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE runs (run_uuid, name)")
+            connection.execute("CREATE TABLE metrics (key, value, timestamp, run_uuid, step)")
+            connection.executemany("INSERT INTO runs VALUES (?, 'grpo')", [("r1",), ("r2",)])
+            rows = [
+                ("val/acc", (s + i) / 30 + 0.01, s, f"r{i}", s) for i in (1, 2) for s in range(9)
+            ]
+            connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?)", rows)
+        connection.close()
+        files[name] = path.read_bytes()
+        path.unlink()
+    runs = read(tmp_path / "logs", files, batch_size=8)
+    assert len(runs.runs) == 2
+    assert len(runs.evals) == 18

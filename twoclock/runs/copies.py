@@ -178,11 +178,11 @@ def tell_mixed_units(parts: list[Part], notes: list[Note]) -> None:
 
 
 def _fingerprint(part: Part) -> str:
-    """Return a text that two parts share when they are copies: content, name and facts."""
+    """Return a text that two parts share when they are copies: content, name, id and facts."""
     facts = {k: str(v) for k, v in part.counted.run.items() if k not in ("run_id", "source")}
     data = [content_sha256(path) for path in part.files if path.name != "run.json"]
     name = part.log.name if part.log.reader != "native" else ""
-    return repr((sorted(facts.items()), data, name))
+    return repr((sorted(facts.items()), data, name, part.log.key))
 
 
 def join_parts(parts: list[Part], notes: list[Note]) -> list[Part]:
