@@ -315,3 +315,13 @@ def test_one_id_for_two_seeds_is_two_runs(tmp_path):
     }, batch_size=8)  # fmt: skip
     assert sorted(runs.runs["seed"]) == [1, 2]
     assert "same_key" in codes(runs)
+
+
+def test_seeds_in_the_rows_tell_runs_apart(tmp_path):
+    """A log that begins late is no part of another whose rows name another seed."""
+    files = {
+        "exp_001/m.jsonl": plain(range(1, 13), seed_=1),
+        "exp_002/m.jsonl": plain(range(12, 21), 5, seed_=2),
+    }
+    files = {name: text.replace("seed_", "seed") for name, text in files.items()}
+    assert len(read(tmp_path, files, batch_size=8).runs) == 2

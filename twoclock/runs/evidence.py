@@ -40,8 +40,14 @@ def conflict(one: NamedLog, two: NamedLog) -> bool:
 
 
 def settings_of(item: NamedLog) -> dict[str, object]:
-    """Return what is known of a run: from its log and from the user."""
-    told: dict[str, object] = {name: fact.value for name, fact in item.log.facts.items()}
+    """Return what is known of a run: from its rows, its configuration and the user."""
+    rows = item.log.rows.values
+    told: dict[str, object] = {}
+    for name in (name for name in _IDENTITY if name != "lr" and name in rows):
+        distinct = np.unique(rows[name].finite().value)
+        if len(distinct) == 1:
+            told[name] = float(distinct[0])
+    told |= {name: fact.value for name, fact in item.log.facts.items()}
     if item.log.framework is not None:
         told["framework"] = item.log.framework
     return {**told, **item.facts}

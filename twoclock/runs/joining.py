@@ -174,11 +174,10 @@ class Joiner:
 
     @staticmethod
     def _are_one(one: NamedLog, two: NamedLog, first: Placed, second: Placed) -> bool:
-        if one.log.path == two.log.path or other_seed(one, two) or conflict(one, two):
+        if one.log.path == two.log.path:
             return False
-        if one.log.reader == two.log.reader:
-            return same_beginning(first, second)
-        return agree(first, second)
+        alike = same_beginning if one.log.reader == two.log.reader else agree
+        return alike(first, second) and not conflict(one, two) and not other_seed(one, two)
 
     def _filled(self, item: NamedLog, main: Placed, twin: NamedLog, other: Placed) -> NamedLog:
         """Add to a log what another sink of the same run holds beside it."""
