@@ -17,6 +17,7 @@ import yaml
 import zstandard
 
 from tests.reading import codes, reasons, write
+from twoclock.cli import main
 from twoclock.errors import NoUsableRuns, SettingsError
 from twoclock.frameworks.yaml_text import load_yaml
 from twoclock.reading import ReadOptions
@@ -28,6 +29,7 @@ GIB = 2**30
 CHILD = """
 import json, sys, time
 from tests.peak_memory import peak_mb
+from twoclock.cli import main
 from twoclock.errors import NoUsableRuns, SettingsError
 from twoclock.reading import ReadOptions
 from twoclock.runs import read_runs
@@ -351,3 +353,24 @@ def test_a_document_of_very_many_runs_is_refused(tmp_path):
     out = bounded(tmp_path)
     assert out["runs"] == ["good"]
     assert "more than 10,000 runs in one document" in out["refused"][0]["reason"]
+
+
+def test_names_in_a_log_reach_no_terminal_as_commands(tmp_path, capsys):
+    """Keys, run names, models and values with escapes or line ends are printed as escapes."""
+    evil = "../../x\x1b]0;evil\x07\nval_acc"
+    rows = [{"step": s, "val_acc": s / 9, "loss": evil if s == 3 else 0.5, "run_id": evil,
+             "model": evil, evil: 0.25, "task": evil} for s in range(1, 8)]  # fmt: skip
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    write(tmp_path, {"logs/a.jsonl": text, "logs/b.jsonl": text.replace("val_acc", "x"),
+                     f"logs/{evil.replace('/', '')}.csv": ""})  # fmt: skip
+    logs, out = str(tmp_path / "logs"), str(tmp_path / "out")
+    for words in (["runs", logs, "--sources"], ["runs", logs, "--json"],
+                  ["events", logs, "--target", "0.3"], ["convert", logs, "--out", out],
+                  ["fit", logs, "--target", "0.3", "--draws", "20"]):  # fmt: skip
+        with pytest.raises(SystemExit) as stop:
+            main([*words, "--batch-size", "8", "--map", f"reward={evil}"])
+        assert stop.value.code == 0
+        told = capsys.readouterr()
+        assert "evil" in told.out + told.err
+        assert not set("\x1b\x07\r") & set(told.out + told.err)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out"]

@@ -53,13 +53,18 @@ class Note:
     where: str = ""
     count: int = 1
 
+    def __post_init__(self) -> None:
+        """Make texts that hold names from files safe to print."""
+        object.__setattr__(self, "message", printable(self.message))
+        object.__setattr__(self, "where", printable(self.where))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of the ``warnings`` list."""
         return {
             "code": self.code,
-            "message": printable(self.message),
+            "message": self.message,
             "runs": list(self.runs),
-            "where": printable(self.where),
+            "where": self.where,
             "count": self.count,
         }
 
@@ -93,9 +98,13 @@ class Refusal:
     candidates: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     known: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
+    def __post_init__(self) -> None:
+        """Make the reason, which may quote a file, safe to print; the path stays what it is."""
+        object.__setattr__(self, "reason", printable(self.reason))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of ``runs.refused``."""
-        return {"path": printable(self.path), "reason": printable(self.reason)}
+        return {"path": printable(self.path), "reason": self.reason}
 
 
 def refusal_lines(refused: Iterable[Refusal]) -> list[str]:

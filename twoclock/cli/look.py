@@ -10,7 +10,7 @@ import typer
 from twoclock.cli.options import Fitting, Json, Paths, Quiet, Reading, Rule, grouped, settings_of
 from twoclock.cli.progress import Bar
 from twoclock.errors import NoUsableRuns
-from twoclock.notes import printable, refusal_lines
+from twoclock.notes import refusal_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,7 +161,7 @@ def tell_notes(notes: Sequence[Note], *, quiet: bool) -> None:
     """Print each remark on a line of stderr."""
     for note in () if quiet else notes:
         where = f"{note.where}: " if note.where else ""
-        print(f"warning: {printable(where + note.message)} [{note.code}]", file=sys.stderr)
+        print(f"warning: {where}{note.message} [{note.code}]", file=sys.stderr)
 
 
 def tell_refused(refused: Sequence[Refusal]) -> None:

@@ -38,9 +38,9 @@ def refused_list(refused: Sequence[Refusal], *, full: bool = False) -> Group:
     lines: Lines = ["", heading(f"Refused ({len(refused):,})")]
     for reason, paths in reasons.items():
         if len(paths) == 1:
-            lines.append(bullet(f"{printable(paths[0])}: {printable(reason)}"))
+            lines.append(bullet(f"{printable(paths[0])}: {reason}"))
         else:
-            lines.append(bullet(f"{len(paths):,} files: {printable(reason)}"))
+            lines.append(bullet(f"{len(paths):,} files: {reason}"))
             lines.append(_deeper(_names(paths, full=full)))
     return Group(*lines)
 
