@@ -76,3 +76,20 @@ def test_validations_without_the_trainers_step_count_where_they_stand(tmp_path, 
     assert runs.steps["responses"].tolist() == [8, 16, 24, 32]
     assert curve(runs) == [(0, 0.1), (16, 0.1), (32, 0.3)]
     assert "3 validations have no train/global_step" in note(runs, "step_key").message
+
+
+def test_a_batch_size_that_the_user_gives_is_the_one_that_counts(tmp_path):
+    """Four generations of 16 make one optimizer step: who gives 64 means the 64 of that step."""
+    derived = read(tmp_path / "1", trl(12, steps_per_generation=1))
+    given = read(tmp_path / "2", trl(12, steps_per_generation=1), batch_size=64)
+    assert derived.runs["batch_size"].tolist() == given.runs["batch_size"].tolist() == [64]
+    assert given.evals["responses"].tolist() == [12 * 64]
+
+
+def test_a_negative_seed_of_the_rows_is_none(tmp_path):
+    """Two runs with a seed of -1 are not one seed."""
+    rows = "step,val_acc,seed\n" + "".join(f"{s},0.{s}{{}},-1\n" for s in range(1, 5))
+    runs = read(tmp_path, {"a.csv": rows.replace("{}", "1"), "b.csv": rows.replace("{}", "2")},
+                batch_size=8)  # fmt: skip
+    assert runs.runs["seed"].isna().all()
+    assert "odd_setting" in codes(runs)

@@ -4,7 +4,7 @@ import pytest
 
 from twoclock.frameworks.config import flat_config
 from twoclock.frameworks.verl import VERL
-from twoclock.runs.facts import derive
+from twoclock.runs.deriving import derive
 
 
 def told(n, agents, mini):

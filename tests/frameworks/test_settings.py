@@ -29,7 +29,7 @@ from twoclock.frameworks.skyrl import SKYRL
 from twoclock.frameworks.slime import SLIME
 from twoclock.frameworks.tinker import TINKER
 from twoclock.frameworks.torchtune import TORCHTUNE
-from twoclock.runs.facts import derive
+from twoclock.runs.deriving import derive
 
 
 def told(framework, config, **changes):

@@ -17,7 +17,8 @@ import pandas as pd
 from twoclock.errors import MissingFacts, SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import HELPERS, clip_activity, derive, gather
+from twoclock.runs.deriving import clip_activity, derive
+from twoclock.runs.facts import HELPERS, gather
 from twoclock.runs.frames import Seen, Work, column_values, evals_frame, look, steps_frame
 from twoclock.runs.generated import count_generated, logged_counts
 from twoclock.runs.probes import probes_frame

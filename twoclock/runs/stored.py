@@ -18,7 +18,8 @@ import pandas as pd
 from twoclock.errors import SourceError
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import TRL_FACTS, clip_activity
+from twoclock.runs.deriving import clip_activity
+from twoclock.runs.facts import TRL_FACTS
 from twoclock.runs.sidecar import Given
 from twoclock.runs.store import load_store
 from twoclock.runs.tables import Runs, merge_notes, merge_refusals
