@@ -30,7 +30,8 @@ from twoclock.runs.identify import OWN_FORMATS, identify, with_settings
 from twoclock.runs.joining import Joiner
 from twoclock.runs.named import NamedLog
 from twoclock.runs.naming import name_runs
-from twoclock.runs.remote import Place, fetched
+from twoclock.runs.places import Place
+from twoclock.runs.remote import fetched
 from twoclock.runs.sampling import tell_sampled
 from twoclock.runs.sidecar import Sidecars
 from twoclock.runs.store import is_stored
