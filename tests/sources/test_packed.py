@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.event_bytes import field, varint
 from tests.reading import curve, read, reasons
 from twoclock.errors import NoUsableRuns
-from twoclock.sources import wire
+from twoclock.sources import protobuf
 
 TABLE = pd.DataFrame({"step": [0, 10], "val_acc": [0.1, 0.6]})
 
@@ -47,14 +47,14 @@ def test_a_table_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
 def test_whole_numbers_of_any_size_are_read(number):
     """A number is what was written, and ends where it ends."""
     data = varint(number)
-    assert wire.varint(data + b"\x00", 0) == (number, len(data))
+    assert protobuf.varint(data + b"\x00", 0) == (number, len(data))
 
 
 @given(st.lists(st.tuples(st.integers(1, 2**28), st.binary(max_size=40) | st.integers(0, 2**63))))
 def test_fields_are_what_was_written(written):
     """Numbers, values and places of all fields come back in order."""
     data = b"".join(field(number, value) for number, value in written)
-    found = list(wire.fields(data))
+    found = list(protobuf.fields(data))
     assert [(number, value) for number, value, _ in found] == written
     for _, value, place in found:
         raw = value if isinstance(value, bytes) else varint(value)
@@ -65,7 +65,7 @@ def test_fields_are_what_was_written(written):
 def test_any_bytes_are_fields_or_no_message(data):
     """Bytes that are no message raise that, and no field is longer than the message."""
     try:
-        found = list(wire.fields(data))
-    except wire.WireError:
+        found = list(protobuf.fields(data))
+    except protobuf.WireError:
         return
     assert sum(len(value) for _, value, _ in found if isinstance(value, bytes)) <= len(data)

@@ -2,7 +2,7 @@
 
 Each reader looks at a file's first bytes (`sniff`) and turns the file into `Log` objects (`read`).
 Counting responses, choosing keys and resolving resumed steps happen after reading, in
-`twoclock.counting`, in the same way for every format.
+`twoclock.runs`, in the same way for every format.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from twoclock.notes import Note
-from twoclock.sources import wire
+from twoclock.sources import protobuf
 from twoclock.sources.event_values import hparams_of, plugin_of, scalar_of, text_of
 from twoclock.sources.points import Points, Series
 from twoclock.sources.record_file import Damage, iter_records
@@ -119,12 +119,12 @@ class _Reader:
                     step, at = step & 0x7F | (record[11] & 0x7F) << 7 | record[12] << 14, 13
                 elif step > 0x7F:
                     try:
-                        step, at = wire.varint(record, 10)
-                    except wire.WireError:
+                        step, at = protobuf.varint(record, 10)
+                    except protobuf.WireError:
                         self._damage.add(self._damage.here)
                         continue
                     if step >= 1 << 63:
-                        step = wire.signed(step)
+                        step = protobuf.signed(step)
             for end, known in shapes.items():
                 number = len(record) - end
                 mark = record[at:number] + record[number + 4 :]
@@ -142,25 +142,25 @@ class _Reader:
         """Read any record; remember its kind if `tail`, behind its step, is one plain scalar."""
         try:
             self._event(record, order, tail)
-        except (wire.WireError, struct.error):
+        except (protobuf.WireError, struct.error):
             self._damage.add(self._damage.here)
 
     def _event(self, record: bytes, order: int, tail: int) -> None:
         step = 0
         values: list[tuple[bytes, int]] = []
-        for number, value, at in wire.fields(record):
+        for number, value, at in protobuf.fields(record):
             if number == 1 and self._file.started is None:
-                self._file.started = wire.float64(value)
+                self._file.started = protobuf.float64(value)
             elif number == 2:
-                step = wire.whole(value)
+                step = protobuf.whole(value)
             elif number == 5:
-                summary = wire.message(value)
+                summary = protobuf.message(value)
                 values += [
-                    (wire.message(inner), at + begin)
-                    for kind, inner, begin in wire.fields(summary)
+                    (protobuf.message(inner), at + begin)
+                    for kind, inner, begin in protobuf.fields(summary)
                     if kind == 1
                 ]
-            elif number == 7 and (1, 1, 1) in wire.fields(wire.message(value)):
+            elif number == 7 and (1, 1, 1) in protobuf.fields(protobuf.message(value)):
                 self._file.points.resumes = step > 0
         for value, begin in values:
             found = scalar_of(value)
@@ -179,7 +179,7 @@ class _Reader:
 
     def _remember(self, record: bytes, tail: int, number: int, series: Series | None) -> None:
         """Remember the kind of a record with nothing but a scalar behind its step."""
-        whole = record[tail] == 0x2A and wire.varint(record, tail + 1)
+        whole = record[tail] == 0x2A and protobuf.varint(record, tail + 1)
         end = len(record) - number
         if not whole or sum(whole) != len(record) or self._remembered >= _MAX_SHAPES:
             return
@@ -195,13 +195,13 @@ class _Reader:
     def _other(self, value: bytes, step: int) -> None:
         """Keep a text or hyperparameters."""
         tag, plugin, content, tensor = "", "", b"", b""
-        for number, inner, _ in wire.fields(value):
+        for number, inner, _ in protobuf.fields(value):
             if number == 1:
-                tag = wire.text(inner)
+                tag = protobuf.text(inner)
             elif number == 8:
-                tensor = wire.message(inner)
+                tensor = protobuf.message(inner)
             elif number == 9:
-                plugin, content = plugin_of(wire.message(inner))
+                plugin, content = plugin_of(protobuf.message(inner))
         texts = self._file.texts
         if plugin == "text" and step == 0 and tag not in texts and self._texts_left > 0:
             text = text_of(tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from twoclock.sources import wire
+from twoclock.sources import protobuf
 
 TEXT_LIMIT = 1 << 20
 """Longest text that is looked at as a configuration, in bytes."""
@@ -18,17 +18,17 @@ _BFLOAT16 = 14
 def scalar_of(value: bytes) -> tuple[str, float, int] | None:
     """Return tag, number and its place (if it has four bytes, else -1) of a value with a scalar."""
     tag, number, place, plugin = "", None, -1, ""
-    for kind, inner, at in wire.fields(value):
+    for kind, inner, at in protobuf.fields(value):
         if kind == 1:
-            tag = wire.text(inner)
+            tag = protobuf.text(inner)
         elif kind == 2:
-            number, place = wire.float32(inner), at
+            number, place = protobuf.float32(inner), at
         elif kind == 8:
-            found = _tensor(wire.message(inner))
+            found = _tensor(protobuf.message(inner))
             if found is not None:
                 number, place = found[0], (at + found[1] if found[1] >= 0 else -1)
         elif kind == 9:
-            plugin = plugin_of(wire.message(inner))[0]
+            plugin = plugin_of(protobuf.message(inner))[0]
     if number is None or plugin not in ("", "scalars"):
         return None
     return tag, number, place
@@ -37,15 +37,15 @@ def scalar_of(value: bytes) -> tuple[str, float, int] | None:
 def _tensor(tensor: bytes) -> tuple[float, int] | None:
     """Return the only number of a tensor, and its place if it is a float of four bytes."""
     kind, found = 0, None
-    for number, value, at in wire.fields(tensor):
+    for number, value, at in protobuf.fields(tensor):
         if number == 1:
-            kind = wire.whole(value)
+            kind = protobuf.whole(value)
         elif number == 4 and isinstance(value, bytes):
             code = _CONTENT.get(kind)
             if code is not None and len(value) == struct.calcsize(code):
                 found = float(struct.unpack(code, value)[0]), (at if kind == 1 else -1)
             elif kind == _BFLOAT16 and len(value) == 2:
-                found = wire.float32(b"\0\0" + value), -1
+                found = protobuf.float32(b"\0\0" + value), -1
             elif value:
                 return None
         elif number in (5, 6, 7, 10):
@@ -60,56 +60,58 @@ def _tensor(tensor: bytes) -> tuple[float, int] | None:
 def _listed(number: int, value: int | bytes, at: int) -> tuple[float, int] | None:
     """Return the only number of a list of numbers within a tensor."""
     if isinstance(value, int):
-        return float(wire.signed(value)), -1
+        return float(protobuf.signed(value)), -1
     if number == 5 and len(value) == 4:
-        return wire.float32(value), at
+        return protobuf.float32(value), at
     if number == 6 and len(value) == 8:
-        return wire.float64(value), -1
+        return protobuf.float64(value), -1
     if number in (7, 10) and value:
-        whole, end = wire.varint(value, 0)
-        return (float(wire.signed(whole)), -1) if end == len(value) else None
+        whole, end = protobuf.varint(value, 0)
+        return (float(protobuf.signed(whole)), -1) if end == len(value) else None
     return None
 
 
 def text_of(tensor: bytes) -> str:
     """Return the texts of a tensor."""
-    parts = [value for number, value, _ in wire.fields(tensor) if number == 8]
-    return "\n".join(wire.text(part) for part in parts if len(wire.message(part)) <= TEXT_LIMIT)
+    parts = [value for number, value, _ in protobuf.fields(tensor) if number == 8]
+    return "\n".join(
+        protobuf.text(part) for part in parts if len(protobuf.message(part)) <= TEXT_LIMIT
+    )
 
 
 def plugin_of(metadata: bytes) -> tuple[str, bytes]:
     """Return the name and content of the plugin that a value is for."""
     name, content = "", b""
-    for number, value, _ in wire.fields(metadata):
+    for number, value, _ in protobuf.fields(metadata):
         if number == 1:
-            for kind, inner, _at in wire.fields(wire.message(value)):
+            for kind, inner, _at in protobuf.fields(protobuf.message(value)):
                 if kind == 1:
-                    name = wire.text(inner)
+                    name = protobuf.text(inner)
                 elif kind == 2:
-                    content = wire.message(inner)
+                    content = protobuf.message(inner)
     return name, content
 
 
 def hparams_of(content: bytes) -> dict[str, Any]:
     """Return the hyperparameters in the content of the hparams plugin."""
     out: dict[str, Any] = {}
-    for number, session, _ in wire.fields(content):
+    for number, session, _ in protobuf.fields(content):
         if number != 3:
             continue
-        for kind, entry, _at in wire.fields(wire.message(session)):
+        for kind, entry, _at in protobuf.fields(protobuf.message(session)):
             if kind == 1:
-                pair = {k: v for k, v, _ in wire.fields(wire.message(entry))}
+                pair = {k: v for k, v, _ in protobuf.fields(protobuf.message(entry))}
                 if 1 in pair and 2 in pair:
-                    out[wire.text(pair[1])] = _hparam(wire.message(pair[2]))
+                    out[protobuf.text(pair[1])] = _hparam(protobuf.message(pair[2]))
     return out
 
 
 def _hparam(value: bytes) -> Any:
-    for number, inner, _ in wire.fields(value):
+    for number, inner, _ in protobuf.fields(value):
         if number == 2:
-            return wire.float64(inner)
+            return protobuf.float64(inner)
         if number == 3:
-            return wire.text(inner)
+            return protobuf.text(inner)
         if number == 4:
             return bool(inner)
     return None

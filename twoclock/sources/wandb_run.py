@@ -15,7 +15,7 @@ from typing import Any
 from twoclock.errors import SourceError
 from twoclock.frameworks.config import flat_config, load_config
 from twoclock.reading import ReadOptions
-from twoclock.sources import wire
+from twoclock.sources import protobuf
 from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.json_rows import mapped_keys, parse
 from twoclock.sources.record_file import Damage
@@ -52,7 +52,7 @@ def read_wandb(path: Path, options: ReadOptions) -> list[Log]:
     for record in iter_wandb_records(path, damage):
         try:
             _take(record, run)
-        except wire.WireError:
+        except protobuf.WireError:
             damage.add(damage.here)
     notes = damage.told(path)
     if not run.store.count:
@@ -87,17 +87,17 @@ def _size(path: Path) -> int:
 
 def _take(record: bytes, run: _Run) -> None:
     """Take what a record says."""
-    for number, value, _ in wire.fields(record):
+    for number, value, _ in protobuf.fields(record):
         if number == _HISTORY:
-            row = _row(wire.message(value))
+            row = _row(protobuf.message(value))
             run.store.add(row, run.store.count + 1)
         elif number == _CONFIG:
-            _update_config(wire.message(value), run.config)
+            _update_config(protobuf.message(value), run.config)
         elif number == _RUN:
-            _describe(wire.message(value), run)
+            _describe(protobuf.message(value), run)
         elif number == _EXIT:
-            codes = [v for n, v, _ in wire.fields(wire.message(value)) if n == 1]
-            run.exit_code = wire.whole(codes[-1]) if codes else 0
+            codes = [v for n, v, _ in protobuf.fields(protobuf.message(value)) if n == 1]
+            run.exit_code = protobuf.whole(codes[-1]) if codes else 0
 
 
 def _row(history: bytes) -> dict[str, Any]:
@@ -105,18 +105,18 @@ def _row(history: bytes) -> dict[str, Any]:
     row: dict[str, Any] = {}
     media: list[str] = []
     step = None
-    for number, value, _ in wire.fields(history):
+    for number, value, _ in protobuf.fields(history):
         if number == 1:
-            path, text = _item(wire.message(value))
+            path, text = _item(protobuf.message(value))
             if len(path) > 1 and path[1] == "_type":
                 media.append(path[0])
             row.update(_flat(".".join(path), _json(text)))
         elif number == 2:
-            step = next((v for n, v, _ in wire.fields(wire.message(value)) if n == 1), 0)
+            step = next((v for n, v, _ in protobuf.fields(protobuf.message(value)) if n == 1), 0)
     for head in media:  # a histogram or picture has numbers that are no metrics
         row = {key: item for key, item in row.items() if not key.startswith(f"{head}.")}
     if step is not None:
-        row.setdefault(_LOGGER_STEP, wire.whole(step))
+        row.setdefault(_LOGGER_STEP, protobuf.whole(step))
     return row
 
 
@@ -124,13 +124,13 @@ def _item(item: bytes) -> tuple[list[str], bytes]:
     """Return the path of keys and the JSON of an item."""
     path: list[str] = []
     text = b""
-    for number, value, _ in wire.fields(item):
+    for number, value, _ in protobuf.fields(item):
         if number == _VALUE:
-            text = wire.message(value)
+            text = protobuf.message(value)
         elif number == _NESTED:
-            path.append(wire.text(value))
+            path.append(protobuf.text(value))
         elif number == _KEY and value:
-            path = [wire.text(value)]
+            path = [protobuf.text(value)]
     return path, text
 
 
@@ -157,8 +157,8 @@ def _flat(key: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
 
 def _update_config(update: bytes, config: dict[str, Any]) -> None:
     """Set and remove what a configuration record says."""
-    for number, value, _ in wire.fields(update):
-        path, text = _item(wire.message(value)) if number in (1, 2) else ([], b"")
+    for number, value, _ in protobuf.fields(update):
+        path, text = _item(protobuf.message(value)) if number in (1, 2) else ([], b"")
         if not path:
             continue
         inner = config
@@ -183,20 +183,20 @@ def _setting(text: bytes) -> Any:
 def _describe(record: bytes, run: _Run) -> None:
     """Take name, id, start and configuration of the run."""
     project = run_id = ""
-    for number, value, _ in wire.fields(record):
+    for number, value, _ in protobuf.fields(record):
         if number == 1:
-            run_id = wire.text(value)
+            run_id = protobuf.text(value)
         elif number == 3:
-            project = wire.text(value)
+            project = protobuf.text(value)
         elif number == 4:
-            _update_config(wire.message(value), run.config)
+            _update_config(protobuf.message(value), run.config)
         elif number == 8:
-            run.name = wire.text(value).strip()
+            run.name = protobuf.text(value).strip()
         elif number == 17:
-            parts = {n: v for n, v, _ in wire.fields(wire.message(value))}
+            parts = {n: v for n, v, _ in protobuf.fields(protobuf.message(value))}
             if parts.get(1):
-                nanoseconds = wire.whole(parts.get(2, 0))
-                run.started = wire.whole(parts[1]) + nanoseconds / 1e9
+                nanoseconds = protobuf.whole(parts.get(2, 0))
+                run.started = protobuf.whole(parts[1]) + nanoseconds / 1e9
     run.key = f"{project}/{run_id}" if project and run_id else run_id or run.key
     run.name = run.name or run_id
 
