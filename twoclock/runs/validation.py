@@ -235,8 +235,8 @@ def to_unit(
         return accuracy, "score", [Note("score_scale", message, where=where)]
     if series.is_score and factor is None:
         message = (
-            f"{name} is a reward and read as a score; name an accuracy with --map accuracy=KEY, "
-            "or its unit with --scale accuracy=FACTOR"
+            "validated by a reward, which is read as a score (metric in `twoclock runs`); name an "
+            "accuracy with --map accuracy=KEY, or the unit with --scale accuracy=FACTOR"
         )
         return accuracy, "score", [Note("score_scale", message, where=where)]
     if high <= 1 + _EPS:
