@@ -31,6 +31,11 @@ _SEPARATOR = re.compile(r"sep=([,;\t|])\s*")
 _THOUSANDS = re.compile(r"'\s*[+-]?\d{1,3}(?:[., \u00a0\u202f]\d{3})+(?:[.,]\d+)?\s*'")
 _CHART_BOUNDS = ("__MIN", "__MAX")
 
+Columns = list[tuple[int, str]]
+
+BLOCK_CELLS = 100_000
+"""Cells that are taken up at once."""
+
 
 def find_delimiter(header: str) -> str:
     """Return the separator of a header line.
@@ -182,12 +187,6 @@ def _tell(path: Path, notes: list[Note], dialect: Dialect | None, bad: list[int]
         notes.append(Note("decimal_commas", message, where=str(path)))
 
 
-Columns = list[tuple[int, str]]
-
-BLOCK_CELLS = 100_000
-"""Cells that are taken up at once."""
-
-
 def read_csv(path: Path, options: ReadOptions) -> list[Log]:
     """Read a delimited file: one run, or one for each value of a ``run_id`` or ``run`` column."""
     notes: list[Note] = []
@@ -272,8 +271,7 @@ def _tell_doubles(header: list[str], path: Path, notes: list[Note]) -> list[str]
     doubles = {name: None for name, n in sorted(Counter(header).items()) if name and n > 1}
     if not doubles:
         return header
-    first = next(iter(doubles))
-    message = f"several columns are named {', '.join(doubles)}; read as {first}#1, #2, ..."
+    message = f"several columns are named {', '.join(doubles)}; read with #1, #2, ... behind it"
     notes.append(Note("same_column", message, where=str(path)))
     seen: dict[str, int] = {}
     numbered: list[str] = []
