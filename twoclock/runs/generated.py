@@ -233,8 +233,8 @@ def _filtered(each: Floats, size: int, key: str, log: Log, notes: list[Note]) ->
     known = each[np.isfinite(each)]
     if len(known) and known.max() > size:
         message = (
-            f"filtered sampling ({key}): {known.mean():.4g} responses generated for {size} "
-            "trained on; the clocks count generated ones"
+            f"filtered sampling ({key}): on average {known.mean():.4g} responses generated for "
+            f"{size} trained on; the clocks count generated ones"
         )
         notes.append(Note("filtered_sampling", message, where=str(log.path)))
     return each

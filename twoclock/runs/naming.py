@@ -18,6 +18,9 @@ PLAIN = frozenset(
 )  # fmt: skip
 """File names that say nothing about the run: the folder's name is taken instead."""
 
+MAX_LENGTH = 400
+"""Letters of a name; a log may hold anything as one."""
+
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 _ENDINGS = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".log",
@@ -30,11 +33,11 @@ def name_runs(logs: Sequence[tuple[Found, Log]]) -> list[str]:
     A name is the log's own, else its path below the given folder without what says nothing.
     """
     places = [place(log.path, file.root) for file, log in logs]
-    names = [printable(log.name or at) for (_, log), at in zip(logs, places, strict=True)]
+    names = [_shown(log.name or at) for (_, log), at in zip(logs, places, strict=True)]
     for _ in range(2):
         counts = Counter(names)
         names = [
-            printable(_longer(name, log, file, at)) if counts[name] > 1 else name
+            _shown(_longer(name, log, file, at)) if counts[name] > 1 else name
             for name, (file, log), at in zip(names, logs, places, strict=True)
         ]
     seen: Counter[str] = Counter()
@@ -43,6 +46,11 @@ def name_runs(logs: Sequence[tuple[Found, Log]]) -> list[str]:
         if seen[name] > 1:
             names[i] = f"{name}#{seen[name]}"
     return names
+
+
+def _shown(name: str) -> str:
+    """Return a name without control characters, and none longer than a path can be."""
+    return printable(name[:MAX_LENGTH])
 
 
 def _longer(name: str, log: Log, file: Found, at: str) -> str:
