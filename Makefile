@@ -72,7 +72,11 @@ test-clusters: $(VENV)/clusters.stamp ## sweeps on a real local Dask and a real 
 smoke: install ## train tiny runs, log them, fit them
 	$(BIN)/python -m pytest -q tests/test_end_to_end.py
 
-bench: install ## speed, as ratios measured in one run
+$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	$(PIP) "tensorboard>=2.16"
+	@touch $@
+
+bench: $(VENV)/bench.stamp ## speed, as ratios measured in one run (TensorBoard's own reader is a peer)
 	$(BIN)/python -m tests.benchmarks
 
 golden: install ## redraw the reference images of tests/golden
