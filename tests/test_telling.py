@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from tests.reading import SHARED, write
-from twoclock.cli import main
 from twoclock.errors import NoUsableRuns, SettingsError
 from twoclock.notes import Refusal
 from twoclock.overview import run_rows
@@ -29,18 +28,12 @@ def rows_of(shift):
 
 
 @pytest.fixture
-def told(capsys, monkeypatch):
+def told(run, monkeypatch):
     """Run the program in a terminal of a given width; return exit code, stdout and stderr."""
 
     def call(width, *arguments):
         monkeypatch.setenv("COLUMNS", str(width))
-        code = 0
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return run(*arguments)
 
     return call
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from twoclock.frameworks.base import Fact, Facts, Framework, Setting, limit
 from twoclock.frameworks.config import Flat
+from twoclock.frameworks.values import positive
 
 Args = Mapping[str, Any]
 """Arguments of a `GRPOConfig` by name."""
@@ -146,10 +147,6 @@ def _plain(key: str) -> str:
     return f"eval_{key[len('eval/') :]}" if key.startswith("eval/") else key
 
 
-def _positive(value: Any) -> Any:
-    return value if _number(value) > 0 else None
-
-
 def _gradient_limit(value: Any) -> Any:
     return limit(value or None)
 
@@ -205,7 +202,7 @@ TRL = Framework(
         Setting("lr", ("learning_rate",)),
         Setting("kl_coef", ("beta",)),
         Setting("grad_clip", ("max_grad_norm",), _gradient_limit),
-        Setting("total_steps", ("max_steps",), _positive),
+        Setting("total_steps", ("max_steps",), positive),
         Setting("model", ("model_name_or_path", "model_args.model_name_or_path", "_name_or_path",
                           "model_name")),
         Setting("task", ("dataset_name", "script_args.dataset_name", "dataset")),

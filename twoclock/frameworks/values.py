@@ -17,13 +17,15 @@ _LARGEST = 2.0**62
 _NOTHING = ("", "none", "null", "???")
 
 
-def numeric(value: Any) -> float | None:
-    """Return a number, also one that is written as a text; NaN, infinity and booleans are none.
+def number_or_infinity(value: Any) -> float | None:
+    """Return a number, also one that is written as a text; infinity is one, NaN and booleans not.
 
     Examples
     --------
-    >>> numeric("1e-6"), numeric(True), numeric("auto"), numeric(float("nan"))
-    (1e-06, None, None, None)
+    >>> number_or_infinity("1e-6"), number_or_infinity(".inf"), number_or_infinity("inf")
+    (1e-06, None, inf)
+    >>> number_or_infinity(True), number_or_infinity([1])
+    (None, None)
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -31,7 +33,19 @@ def numeric(value: Any) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if abs(number) < _LARGEST else None
+    return number if abs(number) < _LARGEST or number == math.inf else None
+
+
+def numeric(value: Any) -> float | None:
+    """Return a finite number, also one that is written as a text.
+
+    Examples
+    --------
+    >>> numeric("1e-6"), numeric(True), numeric("auto"), numeric(float("nan"))
+    (1e-06, None, None, None)
+    """
+    number = number_or_infinity(value)
+    return None if number == math.inf else number
 
 
 def positive(value: Any) -> float | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from twoclock.frameworks.base import Fact, Facts, Framework, Setting
 from twoclock.frameworks.config import Flat, number
+from twoclock.frameworks.values import not_negative, put
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 DEFAULT_CLIP, DEFAULT_DUAL_CLIP = 0.2, 3.0
@@ -58,18 +59,13 @@ def _word(value: Any) -> Any:
     return value if isinstance(value, str) else None
 
 
-def _not_negative(value: Any) -> Any:
-    steps = number({"": value}, "")
-    return None if steps is None or steps < 0 else steps
-
-
 def _complete(facts: Facts, config: Flat) -> None:
-    _put(facts, "kl_coef", _kl_coef(config))
-    _put(facts, "advantage", _advantage(config))
+    put(facts, "kl_coef", _kl_coef(config))
+    put(facts, "advantage", _advantage(config))
     _count_agents(facts, config)
     group = number(config, f"{ROLLOUT}.n")
     generated = number(config, "data.gen_batch_size")
-    _put(facts, "gen_batch_responses", generated * group if generated and group else None)
+    put(facts, "gen_batch_responses", generated * group if generated and group else None)
     cap = number(config, f"{ACTOR}.tis_imp_ratio_cap")
     truncated = config.get("algorithm.rollout_correction.rollout_is") not in (None, False)
     if truncated or (cap is not None and cap > 0):
@@ -97,11 +93,6 @@ def _count_agents(facts: Facts, config: Flat) -> None:
     part = facts.pop("minibatch_prompts", None)
     if part is not None:
         facts["minibatch_responses"] = Fact(part.value * group, part.source)
-
-
-def _put(facts: Facts, name: str, value: Any) -> None:
-    if value is not None:
-        facts[name] = Fact(value, "config")
 
 
 def _kl_coef(config: Flat) -> float | None:
@@ -170,7 +161,7 @@ VERL = Framework(
             (f"{ACTOR}.optim.lr_scheduler_type", f"{ACTOR}.optim.warmup_style"),
             _word,
         ),
-        Setting("warmup_steps", (f"{ACTOR}.optim.lr_warmup_steps",), _not_negative),
+        Setting("warmup_steps", (f"{ACTOR}.optim.lr_warmup_steps",), not_negative),
         Setting("warmup_ratio", (f"{ACTOR}.optim.lr_warmup_steps_ratio",)),
         Setting("total_steps", ("trainer.total_training_steps",)),
         Setting("clip_low", (f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio")),

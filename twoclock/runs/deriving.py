@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from twoclock.clipping import bounds_are_wide, clip_active
 from twoclock.errors import MissingFacts, SourceError
-from twoclock.frameworks.base import Framework
+from twoclock.frameworks.base import Facts, Framework
 from twoclock.notes import Note
-from twoclock.runs.facts import SCHEDULE, TRL_FACTS, Facts
+from twoclock.runs.facts import SCHEDULE, TRL_FACTS
 from twoclock.sources.base import Fact, Source
 
 

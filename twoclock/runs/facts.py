@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from twoclock.errors import SourceError
+from twoclock.frameworks.base import Fact, Facts
 from twoclock.frameworks.patterns import matching
 from twoclock.schema import RUNS
-from twoclock.sources.base import Fact, Log
+from twoclock.sources.base import Log
 from twoclock.sources.columns import RUN_NUMBERS, RUN_TEXTS
-
-Facts = dict[str, Fact]
 
 TRL_FACTS = (
     "generation_batch_size", "per_device_train_batch_size", "gradient_accumulation_steps",

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from twoclock.frameworks.base import Facts
 from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import Facts
 from twoclock.runs.generated import Counts, Logged
 from twoclock.runs.resuming import Course, Ticks
 from twoclock.runs.validation import Validation, to_unit

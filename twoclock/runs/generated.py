@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from twoclock.frameworks.base import Facts
 from twoclock.frameworks.patterns import matching
 from twoclock.notes import Note
 from twoclock.reading import ReadOptions
-from twoclock.runs.facts import Facts
 from twoclock.runs.resuming import Course, Ticks
 from twoclock.sources.base import Fact, Log
 from twoclock.sources.columns import (

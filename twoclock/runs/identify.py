@@ -12,6 +12,7 @@ from typing import Any
 
 from twoclock.frameworks import recognise
 from twoclock.frameworks.base import Fact, Facts, Framework, Setting
+from twoclock.frameworks.values import number_or_infinity
 from twoclock.notes import Note
 from twoclock.runs.facts import FLOATS, INTS
 from twoclock.runs.ranges import broken_rule
@@ -135,7 +136,7 @@ def _usable(facts: Facts) -> tuple[Facts, dict[str, Any]]:
     odd: dict[str, Any] = {}
     for name, fact in facts.items():
         if name in INTS or name in FLOATS:
-            value = as_number(fact.value)
+            value = number_or_infinity(fact.value)
             whole = name not in INTS or value is None or value == round(value)
             if value is None or not whole or broken_rule(name, value):
                 odd[name] = fact.value
@@ -146,26 +147,6 @@ def _usable(facts: Facts) -> tuple[Facts, dict[str, Any]]:
         else:
             odd[name] = fact.value
     return good, odd
-
-
-def as_number(value: Any) -> float | None:
-    """Return the number that a setting is or says; infinity is one, NaN and a boolean are not.
-
-    Examples
-    --------
-    >>> as_number("1e-6"), as_number(True), as_number([1])
-    (1e-06, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if (number == number and abs(number) < 2.0**62) or number in _ENDS else None
-
-
-_ENDS = (float("inf"),)
 
 
 def _arranged(log: Log, known: Framework, facts: Mapping[str, Fact]) -> Log:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from twoclock.frameworks.base import Facts
 from twoclock.notes import Note
-from twoclock.runs.facts import Facts
 from twoclock.sources.base import Fact
 from twoclock.sources.rows import Floats
 

@@ -6,8 +6,7 @@ log `system/step` say it themselves.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Head, Log, Reader
 from twoclock.sources.cells import number
-from twoclock.sources.json_rows import iter_array, mapped_keys, parse
+from twoclock.sources.json_rows import mapped_keys
 from twoclock.sources.rows import RowStore
-from twoclock.sources.text import read_document
+from twoclock.sources.state_file import read_history
 
-_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _OWN_STEP = "system/step"
 
 
@@ -33,12 +31,12 @@ def read_state(path: Path, options: ReadOptions) -> list[Log]:
         There is no row in it.
     """
     notes: list[Note] = []
-    text = read_document(path, notes)
-    history, last = _content(text, str(path), notes)
+    history, state = read_history(path, notes)
     rows = [row for row in history if isinstance(row, dict)]
     if not rows:
         msg = "no data: log_history has no rows"
         raise SourceError(msg, where=str(path))
+    last = _last_step(state)
     first = 0 if last is None else max(0, last + 1 - len(rows))
     store = RowStore(mapped_keys(options))
     for index, row in enumerate(rows):
@@ -49,19 +47,11 @@ def read_state(path: Path, options: ReadOptions) -> list[Log]:
     ]
 
 
-def _content(text: str, where: str, notes: list[Note]) -> tuple[Iterable[Any], int | None]:
-    """Return the rows, and the step of the last one where the state is whole."""
-    try:
-        state: Any = parse(text)
-    except (ValueError, RecursionError):
-        state = None
-    if isinstance(state, Mapping) and isinstance(state.get("log_history"), list):
-        step = number(state.get("step"))
-        whole = isinstance(step, float) and step.is_integer() and 0 <= step < 2**53
-        return state["log_history"], int(step) if whole and isinstance(step, float) else None
-    notes.append(Note("cut_file", "the file is cut or damaged; read up to there", where=where))
-    found = _HISTORY.search(text)
-    return iter_array(text, found.end() - 1) if found else (), None
+def _last_step(state: Mapping[str, Any]) -> int | None:
+    """Return the step of the last row, where the state tells it."""
+    step = number(state["step"]) if "step" in state else None
+    known = isinstance(step, float) and step.is_integer() and 0 <= step < 2**53
+    return int(step) if known and isinstance(step, float) else None
 
 
 def _sniff(head: Head) -> bool:

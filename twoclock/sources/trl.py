@@ -7,8 +7,7 @@ their pattern the optimizer steps of one rollout are read.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,12 @@ from twoclock.notes import Note
 from twoclock.reading import ReadOptions
 from twoclock.sources.base import Fact, Head, Log, Reader
 from twoclock.sources.cells import number
-from twoclock.sources.json_rows import iter_array, mapped_keys, parse
+from twoclock.sources.json_rows import mapped_keys, parse
 from twoclock.sources.rows import Rows, RowStore
-from twoclock.sources.text import read_document
+from twoclock.sources.state_file import read_history
 
 _EVALUATED = ("reward", "rewards/", "completions/", "completion_length", "frac_reward_zero_std")
-_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
-_SETTING = re.compile(r'"(global_step|max_steps|logging_steps|train_batch_size)"\s*:\s*(\d+)')
+_SETTINGS = ("global_step", "max_steps", "logging_steps", "train_batch_size")
 
 
 def read_trainer_state(path: Path, options: ReadOptions) -> list[Log]:
@@ -37,18 +35,7 @@ def read_trainer_state(path: Path, options: ReadOptions) -> list[Log]:
         There is no row in it.
     """
     notes: list[Note] = []
-    text = read_document(path, notes)
-    try:
-        state: Any = parse(text)
-    except (ValueError, RecursionError):
-        state = None
-    if isinstance(state, dict) and isinstance(state.get("log_history"), list):
-        history: Iterable[Any] = state["log_history"]
-    else:
-        history, state = _damaged(text), dict(_SETTING.findall(text))
-        notes.append(
-            Note("cut_file", "the file is cut or damaged; read up to there", (), str(path))
-        )
+    history, state = read_history(path, notes, _SETTINGS)
     store = RowStore(mapped_keys(options))
     for index, row in enumerate(history, start=1):
         if isinstance(row, dict):
@@ -68,11 +55,6 @@ def read_trainer_state(path: Path, options: ReadOptions) -> list[Log]:
             notes=tuple(notes),
         )
     ]
-
-
-def _damaged(text: str) -> Iterator[dict[str, Any]]:
-    found = _HISTORY.search(text)
-    return iter_array(text, found.end() - 1) if found else iter(())
 
 
 def _facts(state: Mapping[str, Any], rows: Rows) -> Iterator[tuple[str, Fact]]:
