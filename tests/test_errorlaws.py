@@ -8,7 +8,7 @@ from scipy import stats
 
 from twoclock.fit.errorlaws import ERROR_LAWS, Normal
 
-SCIPY = {"normal": stats.norm, "logistic": stats.logistic, "extreme_value": stats.gumbel_l}
+SCIPY = {"lognormal": stats.norm, "loglogistic": stats.logistic, "weibull": stats.gumbel_l}
 
 
 @pytest.mark.parametrize("name", list(ERROR_LAWS))

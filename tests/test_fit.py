@@ -248,7 +248,7 @@ def test_a_set_has_its_profile_interval_as_numbers():
     assert (told["level"], told["lower"]) == (1.0, bound.lower)
     noise = f"[{bound.profile[0]:+.2f}, {bound.profile[1]:+.2f}]"
     assert noise in message(found, "exponent_is_a_set")
-    other = fit_clock(table(cells), settings=FitSettings(draws=0, error="logistic"))
+    other = fit_clock(table(cells), settings=FitSettings(draws=0, error="loglogistic"))
     assert other.bound.profile != bound.profile
 
 

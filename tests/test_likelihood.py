@@ -14,7 +14,7 @@ from twoclock.fit.identify import IDENTIFIED, classify
 from twoclock.fit.likelihood import log_likelihood
 from twoclock.fit.newton import solve
 
-LAWS = ["normal", "logistic", "extreme_value"]
+LAWS = ["lognormal", "loglogistic", "weibull"]
 
 
 def mixed(seed: int, n: int = 40, widths: tuple[float, ...] = (1e-9, 0.01, 0.4, 3.0)):

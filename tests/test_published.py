@@ -36,8 +36,8 @@ def test_weibull_power_law_of_an_accelerated_life_test():
     upper = np.where(raw["event"] == 1, y, np.inf)
     data = CensoredData(np.column_stack([np.ones_like(x), x]), y, upper, x - x.mean())
     weights = np.ones((1, len(y)))
-    fit = solve(data, weights, error="extreme_value")
-    se = standard_errors(data, fit, weights, "extreme_value")
+    fit = solve(data, weights, error="weibull")
+    se = standard_errors(data, fit, weights, "weibull")
     known = published("alt_load2")
     assert fit.beta[0, 1] == pytest.approx(known.loc["exponent n", "recomputed_here"], abs=1e-5)
     assert se[1] == pytest.approx(known.loc["exponent n", "recomputed_se"], abs=1e-4)
@@ -58,7 +58,7 @@ def test_lognormal_motorettes():
     data = CensoredData(np.column_stack([np.ones_like(x), x]), y, upper, x - x.mean())
     weights = np.ones((1, len(y)))
     fit = solve(data, weights)
-    se = standard_errors(data, fit, weights, "normal")
+    se = standard_errors(data, fit, weights, "lognormal")
     found = {
         "Intercept": (fit.beta[0, 0], se[0]),
         "slope": (fit.beta[0, 1], se[1]),
@@ -97,7 +97,7 @@ def test_weibull_cracks_seen_at_inspections():
     days, fail = raw["days"].to_numpy(float), raw["fail"].to_numpy(float)
     lower = np.concatenate([[0.0], days])
     upper = np.concatenate([days, [np.inf]])
-    fit, se = location_fit(lower, upper, [*fail, 167 - fail.sum()], "extreme_value")
+    fit, se = location_fit(lower, upper, [*fail, 167 - fail.sum()], "weibull")
     check_location(fit, se, published("cracks"))
 
 
@@ -105,7 +105,7 @@ def test_lognormal_turbine_wheels():
     """Turbine: only left- and right-censored runs, weighted, still give a fit."""
     raw = pd.read_csv(TABLES / "r_survival_turbine_intervals.csv")
     raw = raw[raw["n"] > 0]
-    fit, se = location_fit(raw["lower"], raw["upper"], raw["n"], "normal")
+    fit, se = location_fit(raw["lower"], raw["upper"], raw["n"], "lognormal")
     check_location(fit, se, published("turbine"))
 
 

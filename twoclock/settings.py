@@ -34,7 +34,7 @@ class Settings:
         Columns that split in addition; stratum columns that do not split.
     select : str or None
         Expression that keeps runs (see `twoclock.select`).
-    draws, level, sigma, resample
+    draws, level, sigma, error, interval, random, resample
         See `FitSettings`.
     seed : int
         Seed of the one generator behind all resampling.
@@ -76,6 +76,9 @@ class Settings:
     margin: float = 0.10
     law: str = "power"
     sigma: str = "auto"
+    error: str = "lognormal"
+    interval: str = "jackknife-t"
+    random: str = "none"
     resample: str = "cells"
     reference_batch: int | None = None
     lr_rule: float | None = None
@@ -91,7 +94,7 @@ class Settings:
         if self.seed < 0:
             msg = f"seed == {self.seed}, must be >= 0"
             raise SettingsError(msg)
-        _ = self.fit  # checks draws, level, sigma, resample
+        _ = self.fit  # checks what the estimator needs
 
     @property
     def fit(self) -> FitSettings:
@@ -100,6 +103,9 @@ class Settings:
             level=self.level,
             draws=self.draws,
             sigma=self.sigma,
+            error=self.error,
+            interval=self.interval,
+            random=self.random,
             resample=self.resample,
         )
 

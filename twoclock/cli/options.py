@@ -221,6 +221,20 @@ class Fitting:
     sigma: Annotated[
         str, panel(_FIT, "Spread between seeds over B: auto, constant or loglinear.")
     ] = "auto"
+    error: Annotated[
+        str, panel(_FIT, "Law of the seeds about the median: lognormal, loglogistic or weibull.")
+    ] = "lognormal"
+    interval: Annotated[
+        str,
+        panel(
+            _FIT,
+            "Headline interval: jackknife-t, percentile, bootstrap-t, profile-t, cell-means or "
+            "model.",
+        ),
+    ] = "jackknife-t"
+    random: Annotated[
+        str, panel(_FIT, "Effect that the runs of a batch size share: none or cell.")
+    ] = "none"
     resample: Annotated[
         str,
         panel(_FIT, "What is drawn: runs within batch sizes (cells), or seed numbers (seeds)."),
@@ -247,6 +261,9 @@ def settings_of(reading: Reading, rule: Rule, fitting: Fitting) -> Settings:
         margin=fitting.margin,
         law=fitting.law,
         sigma=fitting.sigma,
+        error=fitting.error,
+        interval=fitting.interval,
+        random=fitting.random,
         resample=fitting.resample,
         reference_batch=reading.reference_batch,
         lr_rule=reading.gamma(),

@@ -45,7 +45,7 @@ class ErrorLaw:
 
     Examples
     --------
-    >>> float(ERROR_LAWS["normal"].survival(np.array([0.0])).value[0])  # log 1/2
+    >>> float(ERROR_LAWS["lognormal"].survival(np.array([0.0])).value[0])  # log 1/2
     -0.6931471805599453
     """
 
@@ -124,7 +124,7 @@ class Normal(ErrorLaw):
     True
     """
 
-    name = "normal"
+    name = "lognormal"
     narrow = _NARROW
 
     def density(self, z: Floats) -> Terms:
@@ -197,7 +197,7 @@ def _series(m: Floats, h: Floats) -> IntervalTerms:
 class Logistic(ErrorLaw):
     """The standard logistic law: R is log-logistic."""
 
-    name = "logistic"
+    name = "loglogistic"
 
     def density(self, z: Floats) -> Terms:
         """Return ``z - 2 log(1 + e^z)`` with derivatives."""
@@ -220,7 +220,7 @@ class Logistic(ErrorLaw):
 class ExtremeValue(ErrorLaw):
     """The standard law of smallest extremes: R is Weibull with shape 1/sigma."""
 
-    name = "extreme_value"
+    name = "weibull"
 
     def density(self, z: Floats) -> Terms:
         """Return ``z - e^z`` with derivatives."""

@@ -54,10 +54,10 @@ class Problem:
     run_ids: tuple[str, ...]
     data: CensoredData
     loglinear: bool = False
-    error: str = "normal"
+    error: str = "lognormal"
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, law: PowerLaw, *, error: str = "normal") -> Problem:
+    def of(cls, rows: pd.DataFrame, law: PowerLaw, *, error: str = "lognormal") -> Problem:
         """Build the problem of some rows of an events table (at least one)."""
         size = rows["batch_size"].to_numpy(dtype=np.int64)
         log_b = np.log(size.astype(np.float64))

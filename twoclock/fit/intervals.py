@@ -143,7 +143,7 @@ def profile_loglik(
     value: float,
     *,
     loglinear: bool = False,
-    error: str = "normal",
+    error: str = "lognormal",
 ) -> float:
     """Return the log-likelihood maximised with one coefficient held at `value`."""
     held = data.fixed(column, value)
@@ -160,7 +160,7 @@ def profile_interval(
     *,
     scale: float,
     loglinear: bool = False,
-    error: str = "normal",
+    error: str = "lognormal",
 ) -> Pair:
     """Return where twice the profile log-likelihood has fallen by `drop` below `peak`.
 

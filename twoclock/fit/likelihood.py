@@ -154,7 +154,7 @@ def log_likelihood(
     parameters: Floats,
     *,
     weights: Floats | None = None,
-    error: str = "normal",
+    error: str = "lognormal",
 ) -> tuple[float, Floats, Floats]:
     """Return the log-likelihood, gradient and Hessian in (beta, log sigma[, delta]).
 
@@ -169,7 +169,7 @@ def log_likelihood(
         beta, s = log sigma (at the mean log B) and, if present, delta, the slope of log sigma.
     weights : ndarray, shape (n,), optional
         How often each run counts.
-    error : {"normal", "logistic", "extreme_value"}
+    error : {"lognormal", "loglogistic", "weibull"}
         Error law.
 
     Returns

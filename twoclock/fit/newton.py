@@ -66,7 +66,7 @@ def solve(
     weights: Floats,
     *,
     loglinear: bool = False,
-    error: str = "normal",
+    error: str = "lognormal",
     start: Floats | None = None,
     max_iterations: int = 60,
 ) -> BatchFit:
@@ -81,7 +81,7 @@ def solve(
         taken out (`twoclock.fit.identify.classify`).
     loglinear : bool
         Let log sigma be linear in centred log B.
-    error : {"normal", "logistic", "extreme_value"}
+    error : {"lognormal", "loglogistic", "weibull"}
         Error law.
     start : ndarray, shape (q,) or (draws, q), optional
         (beta, log sigma[, delta]) to start from; by default a least-squares guess.
@@ -103,7 +103,7 @@ def solve(
     (True, 1.001)
     """
     weights = np.asarray(weights, dtype=np.float64)
-    if error == "normal" and not loglinear and bool(data.exact.all()):
+    if error == "lognormal" and not loglinear and bool(data.exact.all()):
         return least_squares(data, weights)
     data, weights = _merge(data, weights)
     shift = _shift(data)

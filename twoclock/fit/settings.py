@@ -10,6 +10,10 @@ from twoclock.fit.resample import RESAMPLING
 
 SIGMA = ("auto", "constant", "loglinear")
 FLOOR = ("exclude", "warn")
+INTERVALS = ("jackknife-t", "percentile", "bootstrap-t", "profile-t", "cell-means", "model")
+"""Methods of the headline interval, by name."""
+RANDOM = ("none", "cell")
+"""Scatter beyond the seeds: none, or an effect that the runs of one batch size share."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,13 @@ class FitSettings:
         Leave floor-bound cells out of the headline where three sizes remain, or only warn.
     loo : bool
         Refit without each run and batch size (influence; the jackknife needs it).
-    error : {"normal", "logistic", "extreme_value"}
-        Law of the standardised error: log-normal, log-logistic or Weibull responses.
+    error : {"lognormal", "loglogistic", "weibull"}
+        Law of the responses of seeds around the median law.
+    interval : {"jackknife-t", "percentile", "bootstrap-t", "profile-t", "cell-means", "model"}
+        Method of the headline interval.
+    random : {"none", "cell"}
+        ``cell``: batch sizes scatter about the law by more than their seeds do, by a normal effect
+        that the runs of a batch size share.
 
     Raises
     ------
@@ -59,7 +68,9 @@ class FitSettings:
     floor_rollouts: float = 5.0
     floor: str = "exclude"
     loo: bool = True
-    error: str = "normal"
+    error: str = "lognormal"
+    interval: str = "jackknife-t"
+    random: str = "none"
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -76,6 +87,8 @@ class FitSettings:
         _one_of("resample", self.resample, RESAMPLING)
         _one_of("floor", self.floor, FLOOR)
         _one_of("error", self.error, tuple(ERROR_LAWS))
+        _one_of("interval", self.interval, INTERVALS)
+        _one_of("random", self.random, RANDOM)
 
 
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:

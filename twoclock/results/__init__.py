@@ -6,6 +6,7 @@ None, never NaN). Nothing here fits, reads, draws or prints.
 
 from twoclock.results.clock_fit import ClockFit
 from twoclock.results.comparisons import Difference, Equivalence, FitRef, SafeWindow
+from twoclock.results.law_fit import LawFit, LawParameter
 from twoclock.results.numbers import Floats, Pair, number, plain
 from twoclock.results.parts import Bound, Cell, Curvature, Exponent, Influence, LackOfFit
 from twoclock.results.two_clocks import TwoClocks
@@ -22,6 +23,8 @@ __all__ = [
     "Floats",
     "Influence",
     "LackOfFit",
+    "LawFit",
+    "LawParameter",
     "Pair",
     "SafeWindow",
     "TwoClocks",

@@ -11,6 +11,7 @@ import pandas as pd
 from twoclock.notes import Note, Refusal
 from twoclock.results.clock_fit import ClockFit
 from twoclock.results.comparisons import Difference, Equivalence, FitRef, SafeWindow
+from twoclock.results.law_fit import LawFit
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,10 @@ class TwoClocks:
         What was not used.
     files : tuple of (str, str)
         Path and SHA-256 of every file read.
+    n_read, n_used : int
+        Runs read; runs in some fit.
+    laws : tuple of LawFit
+        Other laws on the same runs, where asked for.
     """
 
     version: str
@@ -70,6 +75,7 @@ class TwoClocks:
     files: tuple[tuple[str, str], ...]
     n_read: int
     n_used: int
+    laws: tuple[LawFit, ...] = ()
 
     @property
     def fits(self) -> tuple[ClockFit, ...]:
@@ -103,6 +109,7 @@ class TwoClocks:
             "equivalence": [item.to_dict() for item in self.equivalence],
             "differences": [item.to_dict() for item in self.differences],
             "rise": [item.to_dict() for item in self.rise],
+            "laws": [item.to_dict() for item in self.laws],
             "safe_windows": [item.to_dict() for item in self.safe_windows],
             "warnings": [
                 *({**note.to_dict(), "fit": None} for note in self.notes),
