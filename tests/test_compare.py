@@ -107,7 +107,14 @@ def with_interval(estimate, se):
     sizes, seeds = grid(4)
     rng = np.random.default_rng(0)
     base = fit(exact_events(10 + rng.normal(0, 0.1, 12), sizes, seeds, clock="failure"))
-    return replace(base, exponent=replace(base.exponent, estimate=estimate, se=se))
+    return with_se(replace(base, exponent=replace(base.exponent, estimate=estimate)), se)
+
+
+def with_se(base, se):
+    """Return a fit whose exponent has a standard error that is set."""
+    covariance = base.covariance.copy()
+    covariance[1, 1] = se**2
+    return replace(base, covariance=covariance, exponent=replace(base.exponent, se=se))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +145,7 @@ def test_runs_that_would_settle_equivalence():
     events = exact_events(10 + np.random.default_rng(0).normal(0, 0.6, 30), sizes, seeds)
     base = fit(events)
     x = np.log(sizes) - np.log(sizes).mean()
-    at_truth = replace(base, exponent=replace(base.exponent, se=0.6 / math.sqrt((x**2).sum())))
+    at_truth = with_se(base, 0.6 / math.sqrt((x**2).sum()))
     assert runs_to_settle(at_truth, margin=0.10) == pytest.approx(36, abs=1)
 
 

@@ -296,7 +296,7 @@ def test_curved_law_is_noticed_without_replicates():
     found = fit({size: [value] for size, value in cells.items()})
     assert found.exponent.estimate == pytest.approx(0.479, abs=1e-3)
     assert "+ - - - - +" in message(found, "lack_of_fit")
-    assert found.exponent.method == "model"
+    assert found.exponent.method == "profile-t"
     assert "no seed interval exists" in message(found, "no_replicates")
     assert found.lack_of_fit is None
     assert "holds locally" in message(found, "lack_of_fit")

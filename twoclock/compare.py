@@ -19,7 +19,6 @@ from twoclock.results import (
     ClockFit,
     Difference,
     Equivalence,
-    Exponent,
     FitRef,
     Pair,
     SafeWindow,
@@ -70,7 +69,7 @@ def difference(a: ClockFit, b: ClockFit, *, level: float = 0.95) -> Difference:
     if paired:
         se, df, method = _paired_se(a, b)
     else:
-        se, df, method = _independent_se((a.exponent, b.exponent), (a.df, b.df))
+        se, df, method = _independent_se(a, b)
     half = _half_width(se, df, level)
     return Difference(
         *refs,
@@ -93,17 +92,22 @@ def _half_width(se: float | None, df: float | None, level: float) -> float | Non
     return float(stats.t.ppf(0.5 + level / 2, df)) * se
 
 
-def _independent_se(
-    exponents: tuple[Exponent, Exponent], dfs: tuple[float | None, float | None]
-) -> tuple[float | None, float | None, str]:
-    method = "independent, " + " and ".join(sorted({item.method for item in exponents}))
-    (se_a, se_b), (df_a, df_b) = (exponents[0].se, exponents[1].se), dfs
+def _independent_se(a: ClockFit, b: ClockFit) -> tuple[float | None, float | None, str]:
+    method = "independent, " + " and ".join(sorted({_resampled(a), _resampled(b)}))
+    (se_a, se_b), (df_a, df_b) = (a.seed_se, b.seed_se), (a.df, b.df)
     if se_a is None or se_b is None or df_a is None or df_b is None:
         return None, None, method
     va, vb = se_a**2, se_b**2
     if va + vb == 0:
         return 0.0, min(df_a, df_b), method
     return math.sqrt(va + vb), (va + vb) ** 2 / (va**2 / df_a + vb**2 / df_b), method
+
+
+def _resampled(fit: ClockFit) -> str:
+    """Return what the variance of a fit comes from, whatever its headline interval is."""
+    if fit.exponent is None or not fit.exponent.methods:
+        return "degenerate"
+    return "jackknife-t" if not fit.exponent.by("jackknife-t").why else "model"
 
 
 def _paired_se(a: ClockFit, b: ClockFit) -> tuple[float | None, float | None, str]:
@@ -183,7 +187,7 @@ def equivalence(fit: ClockFit, *, margin: float = 0.10) -> Equivalence:
     factor = (max(sizes) / min(sizes)) ** margin if len(sizes) > 1 else None
     half = None
     if fit.exponent is not None:
-        half = _half_width(fit.exponent.se, fit.df, EQUIVALENCE_LEVEL)
+        half = _half_width(fit.seed_se, fit.df, EQUIVALENCE_LEVEL)
     if fit.exponent is None or half is None:
         estimate = fit.exponent.estimate if fit.exponent else None
         verdict = "rejected" if _bounded_away(fit, margin) else "not_identified"
@@ -233,14 +237,14 @@ def runs_to_settle(fit: ClockFit, *, margin: float, power: float = POWER) -> int
     int or None
         Runs per cell, None when the fit has no standard error.
     """
-    if fit.exponent is None or not fit.exponent.se:
+    if not fit.seed_se:
         return None
     cells = len(fit.batch_sizes)
     now = len(fit.used) / cells
     for runs in range(2, 100_000):
         df = runs * cells - 2
         quantiles = stats.t.ppf(0.95, df) + stats.t.ppf((1 + power) / 2, df)
-        if quantiles * fit.exponent.se * math.sqrt(now / runs) <= margin:
+        if quantiles * fit.seed_se * math.sqrt(now / runs) <= margin:
             return runs
     return None
 

@@ -20,7 +20,7 @@ from twoclock.notes import Note
 from twoclock.results import Exponent, Influence
 
 Floats = NDArray[np.float64]
-CellMeans = tuple[float, float | None, float | None]
+CellMeans = tuple[float, float, float]
 
 _DRIVES = 0.5  # share of the jackknife variance that makes one run the driver
 _MATTERS = 0.05  # a change of the exponent smaller than this is not worth a warning
@@ -142,32 +142,30 @@ def _stands_apart(problem: Problem, exponent: Exponent, size: int, value: float)
     return abs(exponent.estimate - value) > half
 
 
-def cell_means(problem: Problem) -> CellMeans | None:
+def cell_means(problem: Problem, *, level: float = 0.95) -> CellMeans | None:
     """Regress the fitted level of each batch size on log B, sizes weighted equally.
 
     Returns
     -------
     tuple or None
-        Slope, its standard error and the two-sided 95 % half width by t on sizes - 2 degrees of
-        freedom (both None below four sizes); None with fewer than three sizes that have a level.
+        Slope, its standard error and the two-sided half width by t on sizes - 2 degrees of
+        freedom; None with fewer than three sizes that have a level.
     """
     sizes, levels = [], []
     for size in np.unique(problem.batch_size):
-        level = _level(problem.data.take(problem.batch_size == size))
-        if level is not None:
+        mean = _level(problem.data.take(problem.batch_size == size))
+        if mean is not None:
             sizes.append(np.log(float(size)))
-            levels.append(level)
+            levels.append(mean)
     k = len(sizes)
     if k < 3:
         return None
     x = np.array(sizes) - np.mean(sizes)
     y = np.array(levels)
     slope = float(x @ y / (x @ x))
-    if k < 4:
-        return slope, None, None
     rest = y - y.mean() - slope * x
     se = float(np.sqrt(rest @ rest / (k - 2) / (x @ x)))
-    return slope, se, float(stats.t.ppf(0.975, k - 2)) * se
+    return slope, se, float(stats.t.ppf(0.5 + level / 2.0, k - 2)) * se
 
 
 def _level(data: CensoredData) -> float | None:

@@ -19,7 +19,6 @@ from twoclock.fit.checks import (
     cell_means,
     driver_notes,
     influence_of,
-    leave_out,
     sensitivity,
 )
 from twoclock.fit.estimate import Estimates, Problem, aicc, choose_sigma
@@ -35,6 +34,7 @@ from twoclock.results import ClockFit
 Progress = Callable[[int, int], None]
 
 _STAGES = 4
+_SIZES_FOR_MEANS = 4  # below, t has one degree of freedom: such an interval is not worth a note
 
 
 def fit_clock(
@@ -203,10 +203,7 @@ class _Shell:
         replicate = None if degenerate else lack_of_fit(problem, loglik)
         bend = None if degenerate else curvature(problem, found)
         every = Problem.of(self.chosen.eligible, self.law, error=self.settings.error)
-        influence = main.influence
-        if self.settings.loo:
-            by_size = leave_out(problem, found, problem.batch_size)
-            influence = influence_of(problem, by_size, main.by_run)
+        influence = influence_of(problem, main.by_size, main.by_run) if self.settings.loo else ()
         means = cell_means(problem)
         choices = sensitivity(problem, every, found, means)
         notes = [*self.chosen.notes, *_sigma_notes(problem, exponent.se, choices), *main.notes]
@@ -232,7 +229,7 @@ class _Shell:
             notes=tuple(notes),
             center=problem.center,
             covariance=main.covariance,
-            df=exponent.df,
+            df=main.df,
             draws=main.draws,
             jackknife=main.jackknife,
         )
@@ -275,8 +272,8 @@ def weighting_notes(problem: Problem, estimate: float, means: CellMeans | None) 
         other = "" if means is None else f"; weighting batch sizes equally gives {means[0]:+.3f}"
         message = f"seeds per batch size are unequal ({listed}): every run counts once{other}"
         notes.append(Note("unequal_cells", f"{message}; headline {estimate:+.3f}"))
-    slope, se, half = (None, None, None) if means is None else means
-    if slope is not None and se is not None and half is not None:
+    if means is not None and len(sizes) >= _SIZES_FOR_MEANS:
+        slope, se, half = means
         message = (
             f"regression of the {len(sizes)} cell means: {slope:+.3f}, se {se:.3g}, 95 % "
             f"[{slope - half:+.3f}, {slope + half:+.3f}] (t on {len(sizes) - 2} degrees of freedom)"

@@ -83,14 +83,15 @@ def _by_code(
 
 
 def unbounded(exponent: Exponent, chosen: Selection) -> Unidentified | None:
-    """Return why a fit with a maximum still is no exponent: its only interval has an open end.
+    """Return why a fit with a maximum still is no exponent: its profile likelihood has an open end.
 
-    Only the model-based interval can be open (few runs, censored on one side each); the end that it
-    has is then a bound, at the two-sided level.
+    The likelihood of a converged exponent falls on both sides by the t-calibrated threshold. Where
+    it falls on one side only (few runs, censored on one side each), that end is a bound, at the
+    two-sided level; where on neither, nothing is identified.
     """
-    lower, upper = exponent.lower, exponent.upper
-    if exponent.method != "model" or lower is None or upper is None:
+    if exponent.profile is None:
         return None
+    lower, upper = exponent.profile
     if np.isfinite(lower) and np.isfinite(upper):
         return None
     start = f"the likelihood peaks at {exponent.estimate:+.3f} but hardly falls towards"

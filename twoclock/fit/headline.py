@@ -1,26 +1,11 @@
-"""The headline exponent with its three intervals, and what they could not use.
+"""The headline exponent with its interval by name, and what the other methods say beside it.
 
-- *jackknife-t* (the headline): runs deleted one at a time, t on N - 2 degrees of freedom. With
-  ``resample='seeds'`` seed numbers are deleted, t on seeds - 1.
-- *percentile* of the seed bootstrap; none from fewer than `MIN_DRAWS` usable draws.
-- *profile* likelihood, t-calibrated (`twoclock.fit.intervals.threshold`); it is the headline, by
-  the name ``model``, where there is no replication or a deletion leaves no point.
+The default is *jackknife-t*: runs deleted one at a time, t on N - 2 degrees of freedom. Where no
+jackknife exists (one seed in every cell, or a run without which there is no exponent) the default
+falls back to *profile-t* and says so; a method that was asked for by name never does. Bands,
+differences and equivalence rest on the deletions whatever the method of the headline.
 
-Coverage in per cent of the headline / percentile / profile at nominal 95, five sizes, 400
-simulations (``tests/benchmarks/coverage.py``):
-
-==============================================  ===========  ==========  =======
-design                                          headline     percentile  profile
-==============================================  ===========  ==========  =======
-2, 3, 5 equal seeds                             95, 95, 95   71, 85, 87  95
-3, 5 seeds, validated every max(B, 8192)        95, 96       85, 89      96
-3, 5 seeds, sd ratio 4 over B                   95, 95       83, 85      93
-3, 3, 3, 1, 1 seeds; 5, 1, 1, 1, 1 seeds        93, 96       64, 63      94, 96
-one seed everywhere (model)                     95           none        95
-3, 5 seeds, 35 % right-censored, ``auto``       96, 93       84, 85      92, 93
-5 seeds, censored, sd ratio 4, one sigma        76           69          80
-5 seeds, censored, sd ratio 4, ``auto``         92           85          92
-==============================================  ===========  ==========  =======
+What the methods cover: data/studies/coverage.csv (``make coverage``).
 """
 
 from __future__ import annotations
@@ -31,26 +16,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from twoclock.fit.checks import leave_out
-from twoclock.fit.estimate import Estimates, Problem, estimate, model_covariance
+from twoclock.fit.estimate import Estimates, Problem
+from twoclock.fit.evidence import Evidence
 from twoclock.fit.identify import IDENTIFIED
-from twoclock.fit.intervals import (
-    Jackknife,
-    Pair,
-    jackknife,
-    percentile,
-    profile_interval,
-    threshold,
-)
+from twoclock.fit.intervals import jackknife
+from twoclock.fit.methods import METHODS, MIN_DRAWS, lost_units, model_covariance_grown
 from twoclock.fit.resample import SeedWeights
 from twoclock.fit.settings import FitSettings
 from twoclock.notes import Note
-from twoclock.results import Exponent, Influence
+from twoclock.results import Exponent, MethodInterval
 
 Floats = NDArray[np.float64]
 
-MIN_DRAWS = 100
-"""Usable bootstrap draws that a percentile interval needs: at 95 %, 2.5 beyond each end."""
+DEFAULT, FALLBACK = "jackknife-t", "profile-t"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,24 +40,27 @@ class Headline:
     exponent : Exponent
         Estimate with intervals.
     covariance : ndarray, shape (p, p) or None
-        Covariance behind the headline interval.
+        Covariance of the coefficients over deletions (else the model's).
+    df : float or None
+        Degrees of freedom that go with it.
     draws : ndarray, shape (draws, p) or None
         Bootstrap coefficients, NaN where a draw has none; None under `MIN_DRAWS` usable ones.
     jackknife : DataFrame
         run_id, batch_size and the coefficients without that run.
-    by_run : tuple
-        Runs and their deletions.
+    by_run, by_size : tuple
+        Runs, and batch sizes, with the refits without each.
     notes : tuple of Note
         Remarks.
     """
 
     exponent: Exponent
     covariance: Floats | None
+    df: float | None
     draws: Floats | None
     jackknife: pd.DataFrame
     by_run: tuple[list[object], Estimates]
+    by_size: tuple[list[object], Estimates]
     notes: tuple[Note, ...]
-    influence: tuple[Influence, ...] = ()
 
 
 def headline(
@@ -100,36 +81,28 @@ def headline(
     weights : SeedWeights or None
         Bootstrap weights; None for no bootstrap.
     settings : FitSettings
-        Level, resampling.
+        Level, resampling, method.
 
     Returns
     -------
     Headline
         Exponent, covariance, draws and deletions.
     """
-    c, level, n = problem.column, settings.level, len(problem)
-    value = float(found.fit.beta[0, c])
-    by_run = leave_out(problem, found, None)
-    frame = _deletions(problem, by_run[1])
-    drawn, notes = _bootstrap(problem, found, weights)
-    shared = None
-    if drawn is not None and problem.replicated() > 0:  # else every draw is the data themselves
-        shared, few = _percentile(drawn, c, level)
-        notes += few
-    if np.isneginf(found.fit.log_sigma[0]):
-        base = Exponent(value, None, None, None, level, "degenerate", shared)
-        drawn_all = drawn is None or bool(drawn.ok.all())
-        point, covariance, more = _degenerate(problem, base, by_run[1].ok, drawn_all=drawn_all)
+    evidence = Evidence(problem, found, rows, weights, settings)
+    notes = [] if evidence.drawn is None else _lost_draws(evidence.drawn)
+    if evidence.degenerate:
+        point, covariance, more = _degenerate(evidence)
+        df = point.df
     else:
-        model = model_covariance(problem, found)
-        profile = _profile(problem, found, model, level)
-        model_se = None if model is None else float(np.sqrt(model[c, c]))
-        base = Exponent(value, None, None, None, level, "model", shared, profile, model_se=model_se)
-        delete = _delete_seeds(problem, found, rows, settings) or (by_run, float(n - 2))
-        point, covariance, more = _choose(problem, base, model, delete, settings)
+        point, covariance, df, more = _by_name(evidence)
+        notes += _few_draws(point)
     # comparisons make percentiles of the draws too, so too few of them are not handed on
-    draws = None if drawn is None or _usable(drawn) < MIN_DRAWS else drawn.fit.beta
-    return Headline(point, covariance, draws, frame, by_run, tuple(notes + more))
+    enough = evidence.drawn is not None and evidence.usable >= MIN_DRAWS
+    draws = evidence.drawn.fit.beta if evidence.drawn is not None and enough else None
+    frame = _deletions(problem, evidence.by_run[1])
+    return Headline(
+        point, covariance, df, draws, frame, evidence.by_run, evidence.by_size, tuple(notes + more)
+    )
 
 
 def _deletions(problem: Problem, deleted: Estimates) -> pd.DataFrame:
@@ -137,15 +110,85 @@ def _deletions(problem: Problem, deleted: Estimates) -> pd.DataFrame:
     return pd.DataFrame({"run_id": problem.run_ids, "batch_size": problem.batch_size, **columns})
 
 
-def _bootstrap(
-    problem: Problem, found: Estimates, weights: SeedWeights | None
-) -> tuple[Estimates | None, list[Note]]:
-    if weights is None:
-        return None, []
-    at = found.fit.natural(0, loglinear=problem.loglinear)
-    start = at if np.isfinite(at).all() else None
-    drawn = estimate(problem, weights.columns_for(problem.run_ids), start=start)
-    return drawn, _lost_draws(drawn)
+def _by_name(evidence: Evidence) -> tuple[Exponent, Floats | None, float | None, list[Note]]:
+    """Return the headline by its method, with the covariance and df of the deletions."""
+    settings = evidence.settings
+    found = {name: method(evidence, settings.level) for name, method in METHODS.items()}
+    chosen, notes = _chosen(evidence, found)
+    covariance, df = _covariance(evidence, found)
+    point = Exponent(
+        evidence.value,
+        chosen.se,
+        chosen.lower,
+        chosen.upper,
+        settings.level,
+        _method_name(evidence, chosen.method),
+        _pair(found["percentile"]),
+        _pair(found["profile-t"]),
+        df=chosen.df,
+        model_se=_information_se(evidence),
+        methods=tuple(found.values()),
+    )
+    return point, covariance, df, notes
+
+
+def _chosen(
+    evidence: Evidence, found: dict[str, MethodInterval]
+) -> tuple[MethodInterval, list[Note]]:
+    chosen = found[evidence.settings.interval]
+    if not chosen.why:
+        return chosen, []
+    if chosen.method != DEFAULT:
+        message = f"no {chosen.method} interval: {chosen.why}; --interval {DEFAULT} is the default"
+        return chosen, [Note("no_interval", message)]
+    names, deleted, _ = evidence.deleted
+    end = "the interval is the model-based one (profile-t: t-calibrated profile likelihood)"
+    if evidence.problem.replicated() == 0:
+        note = Note("no_replicates", f"{chosen.why}; {end}")
+    else:
+        lost = lost_units(evidence, names, deleted.ok)
+        note = Note("rests_on_one_run", f"{chosen.why}; {end}", runs=lost)
+    stand_in = found[FALLBACK]
+    return stand_in, [note]
+
+
+def _covariance(
+    evidence: Evidence, found: dict[str, MethodInterval]
+) -> tuple[Floats | None, float | None]:
+    if not found[DEFAULT].why:
+        _, deleted, df = evidence.deleted
+        return jackknife(deleted.fit.beta, df).covariance, df
+    grown = model_covariance_grown(evidence)
+    return grown, None if grown is None else float(evidence.spare)
+
+
+def _method_name(evidence: Evidence, method: str) -> str:
+    """Return the name of the method, with what the deletions were."""
+    if method != DEFAULT:
+        return method
+    if evidence.settings.resample == "seeds":
+        return "jackknife-t over seed numbers"
+    if evidence.problem.replicated() < len(np.unique(evidence.problem.batch_size)):
+        return "jackknife-t, pooled over cells"
+    return method
+
+
+def _pair(item: MethodInterval) -> tuple[float, float] | None:
+    return None if item.lower is None or item.upper is None else (item.lower, item.upper)
+
+
+def _information_se(evidence: Evidence) -> float | None:
+    column = evidence.problem.column
+    at = evidence.information
+    return None if at is None else float(np.sqrt(at[column, column]))
+
+
+def _few_draws(point: Exponent) -> list[Note]:
+    """Say that too few draws are usable; draws that were not asked for are no remark."""
+    why = point.by("percentile").why
+    if "usable" not in why:
+        return []
+    return [Note("few_draws", f"no percentile interval: {why}")]
 
 
 def _lost_draws(drawn: Estimates) -> list[Note]:
@@ -170,65 +213,33 @@ def _lost_draws(drawn: Estimates) -> list[Note]:
     return notes
 
 
-def _usable(drawn: Estimates) -> int:
-    """Return how many draws have an exponent or a set of them."""
-    return int((drawn.ok | (drawn.classes.code != IDENTIFIED)).sum())
-
-
-def _percentile(drawn: Estimates, column: int, level: float) -> tuple[Pair | None, list[Note]]:
-    """Return the percentile interval, or None with the reason where too few draws can enter it."""
-    total, usable = len(drawn.ok), _usable(drawn)
-    if usable >= MIN_DRAWS:
-        return percentile(drawn.fit.beta[:, column], drawn.classes, level), []
-    if total == 0:
-        return None, []  # asked for
-    message = (
-        f"{usable} usable of {total} bootstrap draws are too few for a percentile interval: "
-        f"needs {MIN_DRAWS}, better 10,000 (--draws)"
-    )
-    return None, [Note("few_draws", message)]
-
-
-def _profile(problem: Problem, found: Estimates, model: Floats | None, level: float) -> Pair | None:
-    n, p = len(problem), problem.data.design.shape[1]
-    if n <= p:
-        return None
-    scale = 1.0 if model is None else 2.0 * float(np.sqrt(model[problem.column, problem.column]))
-    return profile_interval(
-        problem.data,
-        problem.column,
-        float(found.fit.beta[0, problem.column]),
-        float(found.fit.loglik[0]),
-        threshold(float(n), float(n - p), level),
-        scale=scale,
-        loglinear=problem.loglinear,
-        error=problem.error,
-    )
-
-
-def _degenerate(
-    problem: Problem, base: Exponent, kept: NDArray[np.bool_], *, drawn_all: bool
-) -> tuple[Exponent, Floats | None, list[Note]]:
+def _degenerate(evidence: Evidence) -> tuple[Exponent, Floats | None, list[Note]]:
     """Return the headline of exact runs on a line: sigma is 0 and the likelihood infinite.
 
     Exact runs at two batch sizes pin the exponent, so the fit is converged. Its interval is the
-    point itself only where every refit gives that point: all runs exact, every deletion (`kept`)
-    and every draw with an exponent. Two runs, a batch size that rests on one run, or runs known by
-    an interval that the line happens to cross give no interval: the data allow other lines, and an
+    point itself only where every refit gives that point: all runs exact, every deletion and every
+    draw with an exponent. Two runs, a batch size that rests on one run, or runs known by an
+    interval that the line happens to cross give no interval: the data allow other lines, and an
     infinite likelihood weighs none of them.
     """
-    n, p = len(problem), problem.data.design.shape[1]
-    if n > p and drawn_all and bool(problem.data.exact.all() and kept.all()):
+    problem, n, spare = evidence.problem, len(evidence.problem), evidence.spare
+    kept, drawn = evidence.by_run[1].ok, evidence.drawn
+    tail = METHODS["percentile"](evidence, evidence.settings.level)
+    base = Exponent(
+        evidence.value, None, None, None, evidence.settings.level, "degenerate", _pair(tail)
+    )
+    if spare <= 0:
+        message = f"degenerate: {n} runs always lie on a line; no interval exists"
+        return base, None, [Note("degenerate", message)]
+    drawn_all = drawn is None or bool(drawn.ok.all())
+    if drawn_all and bool(problem.data.exact.all() and kept.all()):
         message = (
             "degenerate: every run is exact and they lie on one line, all resamples are equal; a "
             "zero-width interval says nothing about new seeds"
         )
-        end, df = base.estimate, float(n - p)
-        point = replace(base, se=0.0, lower=end, upper=end, df=df)
+        end, p = base.estimate, n - spare
+        point = replace(base, se=0.0, lower=end, upper=end, df=float(spare))
         return point, np.zeros((p, p)), [Note("degenerate", message)]
-    if n <= p:
-        message = f"degenerate: {n} runs always lie on a line; no interval exists"
-        return base, None, [Note("degenerate", message)]
     exact = int(problem.data.exact.sum())
     others = f", which the other {n - exact} allow" if exact < n else ""
     lost = tuple(problem.run_ids[i] for i in np.flatnonzero(~kept))
@@ -238,58 +249,3 @@ def _degenerate(
         f"likelihood is infinite and no interval follows from it{without}: add seeds"
     )
     return base, None, [Note("degenerate", message, runs=lost)]
-
-
-def _delete_seeds(
-    problem: Problem, found: Estimates, rows: pd.DataFrame, settings: FitSettings
-) -> tuple[tuple[list[object], Estimates], float] | None:
-    """Return deletions of whole seed numbers for crossed designs; None for runs."""
-    if settings.resample != "seeds" or rows["seed"].isna().any():
-        return None
-    deleted = leave_out(problem, found, rows["seed"].to_numpy(dtype=np.int64))
-    return deleted, float(len(deleted[0]) - 1)
-
-
-def _choose(
-    problem: Problem,
-    base: Exponent,
-    model: Floats | None,
-    delete: tuple[tuple[list[object], Estimates], float],
-    settings: FitSettings,
-) -> tuple[Exponent, Floats | None, list[Note]]:
-    """Return the headline: jackknife-t where it exists, else the model-based interval by name."""
-    (names, deleted), df = delete
-    n, p = len(problem), problem.data.design.shape[1]
-    if problem.replicated() == 0 or not deleted.ok.all() or df <= 0.0:
-        grown = None if model is None or n <= p else model * n / (n - p)
-        ends = base.profile if base.profile is not None else (None, None)
-        se = None if grown is None else float(np.sqrt(grown[problem.column, problem.column]))
-        point = replace(base, se=se, lower=ends[0], upper=ends[1], df=float(max(n - p, 0)) or None)
-        return point, grown, [_model_note(problem, names, deleted)]
-    made: Jackknife = jackknife(deleted.fit.beta, df)
-    se, (lower, upper) = made.interval(base.estimate, problem.column, settings.level)
-    method = "jackknife-t"
-    if settings.resample == "seeds":
-        method = "jackknife-t over seed numbers"
-    elif problem.replicated() < len(np.unique(problem.batch_size)):
-        method = "jackknife-t, pooled over cells"
-    point = replace(base, se=se, lower=lower, upper=upper, method=method, df=df)
-    return point, made.covariance, []
-
-
-def _model_note(problem: Problem, names: list[object], deleted: Estimates) -> Note:
-    if problem.replicated() == 0:
-        message = (
-            "one seed in every cell: no seed interval exists; the interval is the model-based one "
-            "(t-calibrated profile likelihood)"
-        )
-        return Note("no_replicates", message)
-    lost = tuple(
-        problem.run_ids[int(str(names[i]))] if len(names) == len(problem) else f"seed {names[i]}"
-        for i in np.flatnonzero(~deleted.ok)
-    )
-    message = (
-        f"without {', '.join(lost)} the exponent is not identified, so the jackknife does not "
-        "exist; the interval is the model-based one (t-calibrated profile likelihood)"
-    )
-    return Note("rests_on_one_run", message, runs=lost)

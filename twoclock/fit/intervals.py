@@ -110,11 +110,17 @@ def percentile(draws: Floats, classes: Classes | None, level: float) -> Pair | N
     if not len(low) or not np.isfinite(draws).any():
         return None
     tail = 0.5 - level / 2.0
-    return _quantile(low, tail), _quantile(high, 1.0 - tail)
+    return quantile(low, tail), quantile(high, 1.0 - tail)
 
 
-def _quantile(ordered: Floats, share: float) -> float:
-    """Return a quantile by linear interpolation that infinite ends do not turn into NaN."""
+def quantile(ordered: Floats, share: float) -> float:
+    """Return a quantile by linear interpolation that infinite ends do not turn into NaN.
+
+    Examples
+    --------
+    >>> quantile(np.array([0.0, 1.0, np.inf]), 0.25), quantile(np.array([0.0, 1.0, np.inf]), 0.75)
+    (0.5, inf)
+    """
     place = share * (len(ordered) - 1)
     below, above = ordered[int(np.floor(place))], ordered[int(np.ceil(place))]
     if below == above or not np.isfinite(below) or not np.isfinite(above):

@@ -8,7 +8,15 @@ from twoclock.results.clock_fit import ClockFit
 from twoclock.results.comparisons import Difference, Equivalence, FitRef, SafeWindow
 from twoclock.results.law_fit import LawFit, LawParameter
 from twoclock.results.numbers import Floats, Pair, number, plain
-from twoclock.results.parts import Bound, Cell, Curvature, Exponent, Influence, LackOfFit
+from twoclock.results.parts import (
+    Bound,
+    Cell,
+    Curvature,
+    Exponent,
+    Influence,
+    LackOfFit,
+    MethodInterval,
+)
 from twoclock.results.two_clocks import TwoClocks
 
 __all__ = [
@@ -25,6 +33,7 @@ __all__ = [
     "LackOfFit",
     "LawFit",
     "LawParameter",
+    "MethodInterval",
     "Pair",
     "SafeWindow",
     "TwoClocks",

@@ -105,6 +105,14 @@ class ClockFit:
         """Batch sizes of the headline fit, ascending."""
         return tuple(cell.batch_size for cell in self.cells if cell.in_headline)
 
+    @property
+    def seed_se(self) -> float | None:
+        """Standard error of the exponent by `covariance`: what comparisons rest on."""
+        if self.covariance is None:
+            return None
+        column = self.law.parameter_names.index("alpha")
+        return float(np.sqrt(self.covariance[column, column]))
+
     def count(self, censoring: str) -> int:
         """Return how many runs of the headline are known as `censoring` (exact, interval, ...)."""
         return int((self.used["censoring"] == censoring).sum())

@@ -2,11 +2,68 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from twoclock.results.numbers import Pair, number, pair, plain
+
+
+@dataclass(frozen=True)
+class MethodInterval:
+    """The interval of one method, or why it has none.
+
+    Parameters
+    ----------
+    method : str
+        Name, as ``--interval`` takes it.
+    estimate : float or None
+        Centre: the exponent, or the slope of the cell means.
+    se : float or None
+        Standard error of the method.
+    lower, upper : float or None
+        Ends; infinite where the method does not bound that side.
+    level : float
+        Confidence level.
+    df : float or None
+        Degrees of freedom of t.
+    why : str
+        Why there are no ends; empty where there are.
+    """
+
+    method: str
+    estimate: float | None
+    se: float | None
+    lower: float | None
+    upper: float | None
+    level: float
+    df: float | None = None
+    why: str = ""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether both ends are finite."""
+        return all(end is not None and math.isfinite(end) for end in (self.lower, self.upper))
+
+    def covers(self, value: float) -> bool:
+        """Return whether `value` lies between the ends."""
+        return (
+            self.lower is not None and self.upper is not None and self.lower <= value <= self.upper
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "method": self.method,
+            "estimate": number(self.estimate),
+            "se": number(self.se),
+            "lower": number(self.lower),
+            "upper": number(self.upper),
+            "level": self.level,
+            "df": number(self.df),
+            "why": self.why or None,
+        }
 
 
 @dataclass(frozen=True)
@@ -24,8 +81,9 @@ class Exponent:
     level : float
         Confidence level (0.95).
     method : str
-        How the headline interval was made: ``"jackknife-t"``, ``"jackknife-t, pooled over cells"``,
-        ``"jackknife-t over seed numbers"``, ``"model"``, ``"degenerate"``.
+        How the headline interval was made: a name that ``--interval`` takes,
+        ``"jackknife-t, pooled over cells"``, ``"jackknife-t over seed numbers"``, ``"profile-t"``
+        where no jackknife exists, ``"degenerate"``.
     percentile, profile : tuple of float or None
         Seed-bootstrap percentile interval; t-calibrated profile-likelihood interval (an infinite
         end: not bounded on that side).
@@ -33,6 +91,8 @@ class Exponent:
         Degrees of freedom of the t quantile.
     model_se : float or None
         Standard error from the observed information (no small-sample factor).
+    methods : tuple of MethodInterval
+        Every method by name, at `level`.
     """
 
     estimate: float
@@ -45,6 +105,20 @@ class Exponent:
     profile: Pair | None = None
     df: float | None = None
     model_se: float | None = None
+    methods: tuple[MethodInterval, ...] = ()
+
+    def by(self, method: str) -> MethodInterval:
+        """Return the interval of a method.
+
+        Raises
+        ------
+        KeyError
+            There is no such method, or the fit is degenerate and has none.
+        """
+        for item in self.methods:
+            if item.method == method:
+                return item
+        raise KeyError(method)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -59,6 +133,7 @@ class Exponent:
             "profile": pair(self.profile),
             "model_se": number(self.model_se),
             "df": number(self.df),
+            "methods": [item.to_dict() for item in self.methods],
         }
 
 
